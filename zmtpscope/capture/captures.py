@@ -25,10 +25,10 @@ class Segmenter:
         self._decoder = Decoder(self.statistics, put_together=put_together)
         self._ordinal = 0
         self.fragments_apart: list[Fragment] = []
-        """IP fragments in the last block, if the caller reassembles them."""
+        """Fragments of IP datagrams in the last block, if the caller reassembles them."""
 
     def feed(self, packets: PacketBlock) -> SegmentBlock:
-        """Other packets than segments and datagrams only change `latest`."""
+        """Return the segments and datagrams of some packets; other packets only change `latest`."""
         if not len(packets):
             return SegmentBlock(b"", self._ordinal)
         block = read_headers(packets, self._decoder, self._ordinal)
@@ -51,11 +51,10 @@ class Segmenter:
 
 
 class Captures:
-    """The segments of captures, block by block. Iterate over it once.
+    """The segments of one or more captures, block by block. Iterate over it once.
 
     Packet references index `files`, the file names (None: standard input). `files`, `problems` and `statistics` grow
-    while iterating; a problem is added after the packets before it. With `follow` another process still writes the
-    files.
+    while iterating; a problem is added after the packets before it. `follow`: another process still writes them.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Captures:
         self._read = read
         self._packet_limit = packet_limit
         self.most_packets = sys.maxsize
-        """Packets of a block. Lower it while iterating to get control back more often."""
+        """Maximum packets of a block. Lower it while iterating to get control back more often."""
 
     def __iter__(self) -> Iterator[SegmentBlock]:
         # glibc requests memory from the kernel, with a page fault for every page, for each allocation larger than any
@@ -97,13 +96,13 @@ class Captures:
 
 
 BLOCK_SIZE = 2 << 20
-"""With half the size, reading takes a tenth longer, because each side is fed more often. Twice the size gains little.
-"""
+"""Octets of a block. With half the size, reading takes a tenth longer, because each side is fed more often; twice
+the size gains little."""
 LARGE_BLOCK_SIZE = 4 << 20
-"""For `tui`, and for commands whose output follows the last block: with hundreds of connections, `check` takes three
-quarters of the time, and 25 MB more memory."""
+"""Octets of a block for `tui`, and for commands whose output comes after the last block: with hundreds of connections,
+`check` takes three quarters of the time, and 25 MB more memory."""
 FOLLOWED_BLOCK_SIZE = 1 << 19
-"""Records of a growing capture take a quarter of the memory."""
+"""Octets of a block of a growing capture: its records take a quarter of the memory."""
 
 
 def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, block_size: int = BLOCK_SIZE) -> Captures:
@@ -118,8 +117,11 @@ def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, bloc
 
 
 def read_packets(paths: Sequence[str], *, block_size: int = BLOCK_SIZE) -> Iterator[PacketBlock]:
-    """Yield packets in the order and with the references of `open_captures`, without packets after damage. Raises
-    `CaptureError`."""
+    """Yield the packets of files, in the order and with the references of `open_captures`, without packets after
+    damage.
+
+    Raises `CaptureError` as `open_captures` does.
+    """
     yield from read_merged(find_files(paths), block_size, FileReports(statistics=[]))
 
 
@@ -138,7 +140,7 @@ def reopen_captures(paths: Sequence[str], span: TimeSpan = ALWAYS, *, block_size
 def follow_captures(
     follow: Follow, *, packet_limit: int | None = None, block_size: int = FOLLOWED_BLOCK_SIZE
 ) -> Captures:
-    """Read files while another process still writes them.
+    """Read the files of `follow` while another process still writes them.
 
     While nothing arrives, yields blocks without segments, so that the caller can act on the time. Iterating raises
     `CaptureError`.

@@ -18,14 +18,16 @@ from zmtpscope.capture.packets import LATEST
 Times = NDArray[np.int64]
 
 MIN_STEP = 1_000_000_000
-"""Packets of several interfaces or processors differ by less (ns)."""
+"""Smallest step of the clock (ns); packets of several interfaces or processors differ by less."""
 
 MAX_CLOCKS = 4096
 
 
 class SetBack(NamedTuple):
-    """The time stamp of `packet` (corrected to `time`) is `ns` before an earlier one. `times` is the number of such
-    steps in the capture; this is the largest."""
+    """A clock was set back: the time stamp of `packet` (corrected to `time`) is `ns` before an earlier one.
+
+    `times` is the number of such steps in the capture; this is the largest.
+    """
 
     ns: int
     time: int
@@ -35,7 +37,7 @@ class SetBack(NamedTuple):
 
 
 def folded(steps: Iterable[SetBack]) -> SetBack | None:
-    """Return the largest step with the number of steps."""
+    """Return the largest step (the first of equal ones) with the number of steps."""
     steps = list(steps)
     return max(steps, key=attrgetter("ns"))._replace(times=sum(each.times for each in steps)) if steps else None
 
@@ -45,8 +47,10 @@ class Clocks:
         self._clocks: dict[int, Clock] = {}
 
     def correct(self, times: Times, interfaces: Times | None) -> list[tuple[int, int]]:
-        """Correct times in place; return (packet index, size) of each step back. Without `interfaces` all packets have
-        one clock."""
+        """Correct times in place; return the packet index and size of each step back.
+
+        `interfaces` None: all packets have one clock.
+        """
         if interfaces is None or not len(times) or interfaces.min() == interfaces.max():
             number = 0 if interfaces is None or not len(times) else int(interfaces[0])
             return self._clock(number).correct(times)
@@ -70,6 +74,7 @@ class Clock:
         self._latest = 0
 
     def correct(self, times: Times) -> list[tuple[int, int]]:
+        """Correct the times of one file, as `Clocks.correct` does."""
         if not len(times):
             return []
         steps = []

@@ -32,22 +32,23 @@ REASONS = {
     (ICMPV6, 1): {0: NO_HOST, 1: PROHIBITED, 3: NO_HOST, 4: PROHIBITED, 5: PROHIBITED, 6: PROHIBITED},
     (ICMPV6, 3): {0: NO_HOST},
 }
-"""By protocol and type, then code. A Port Unreachable for TCP comes from a firewall: a host would send RST. Routers
-that send packets in a circle exceed their hop limit."""
+"""Reasons of Destination Unreachable and Time Exceeded, by protocol and type, then code. A Port Unreachable for TCP
+comes from a firewall: a host would send RST. Routers that send packets in a circle exceed their hop limit."""
 MEMBERSHIP = {(IGMP, type_) for type_ in (b"\x12", b"\x16", b"\x17", b"\x22")}
 MEMBERSHIP |= {(ICMPV6, type_) for type_ in (b"\x83", b"\x84", b"\x8f")}
 """Messages that join or leave multicast groups: IGMPv1 to v3 (RFC 1112, 2236, 3376), MLDv1 and v2 (RFC 2710, 3810)."""
 ICMP_HEADER = 8
-"""Octets before the quoted packet."""
+"""Octets before the quoted packet of an ICMP error."""
 FRAGMENT, AUTHENTICATION = 44, 51
 EXTENSIONS = (0, 43, 60, 135, 139, 140)
 """IPv6 extension headers of the common format (RFC 6564): next header, length in 8 octets."""
 PORTS = 4
+"""Octets of the ports at the start of a TCP segment or UDP datagram."""
 WINDOW_FLAGS = SYN | RST | ACK
 """A window counts if ACK is the only one of these that is set."""
 WINDOW_AT = 14
 DEEPEST = 16
-"""More nested headers before TCP or UDP are invalid or an attack."""
+"""Maximum number of nested headers before TCP or UDP; more are invalid or an attack."""
 
 _ipv4 = Struct(">BxHHHBBxx8s").unpack_from
 _ipv6 = Struct(">BxxxHBB32s").unpack_from
@@ -74,8 +75,11 @@ class Segment(NamedTuple):
 
 
 class Fragment(NamedTuple):
-    """`row` is the index of its packet in the block; `key` is addresses, protocol and identification. `begins`: the
-    first octets of the datagram, if this fragment has them."""
+    """A fragment of an IP datagram for the caller to reassemble.
+
+    `row` is the index of its packet in the block; `key` is addresses, protocol and identification. It has `size` octets
+    of the datagram from `offset` on. `begins`: the first octets of the datagram, if this fragment has them.
+    """
 
     row: int
     key: bytes
@@ -87,8 +91,10 @@ class Fragment(NamedTuple):
 
 
 class Decoder:
-    """Decodes one packet at a time. `fragments_apart`: fragments of the current block, if the caller reassembles
-    them."""
+    """Decodes one packet at a time; keeps fragments from block to block.
+
+    `fragments_apart`: fragments of the current block, if the caller reassembles them.
+    """
 
     def __init__(self, statistics: CaptureStatistics, *, put_together: bool = True) -> None:
         self.statistics = statistics
@@ -100,15 +106,16 @@ class Decoder:
         self.data = data
         self.fragments_apart: list[Fragment] = []
         self.behind = bytearray()
-        """Reassembled datagrams, the end of the block."""
+        """Reassembled datagrams, appended to the block at its end."""
 
     def whole_data(self) -> bytes:
+        """Return the octets that segments and datagrams refer to, at the end of the block."""
         return self.data + self.behind if self.behind else self.data
 
     def packet(
         self, row: int, link: int, start: int, stop: int, missing: int, packet: int, time: int
     ) -> Segment | Datagram | None:
-        """`missing` octets after `data[start:stop]` were not captured. Never raises."""
+        """Decode `data[start:stop]`, of which `missing` more octets were not captured. Never raises."""
         self.row, self.base, self.missing, self.number, self.time = row, start, missing, packet, time
         # a copy: an invalid length must not reach into the next packet
         octets = self.data[start:stop]
@@ -122,7 +129,7 @@ class Decoder:
         return None
 
     def _network(self, protocol: int, octets: bytes, at: int) -> Segment | Datagram:
-        """`protocol` is an EtherType."""
+        """Decode headers from an EtherType down to TCP or UDP."""
         for _ in range(DEEPEST):
             if protocol in (IPV4, IPV6):
                 read = self._read_ipv4 if protocol == IPV4 else self._read_ipv6
@@ -154,8 +161,10 @@ class Decoder:
         raise Undecodable("headers nested too deep")
 
     def _read_ipv4(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
-        """Return protocol, addresses, octets, payload start and announced end, which may be beyond the captured
-        octets."""
+        """Read an IPv4 header; return protocol, addresses, octets, payload start and announced end.
+
+        The end may be beyond the captured octets.
+        """
         version, total, identification, fragment, self.hops, protocol, addresses = _ipv4(octets, at)
         header = (version & 0x0F) * 4
         # segmentation offload leaves 0 for a length above 16 bits: the packet extends to its end
@@ -171,7 +180,7 @@ class Decoder:
         return protocol, addresses, octets, at, end
 
     def _read_ipv6(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
-        """Return the same values as `_read_ipv4`."""
+        """Read an IPv6 header with extensions; return the same values as `_read_ipv4`."""
         version, length, following, self.hops, addresses = _ipv6(octets, at)
         if version >> 4 != 6:
             raise Undecodable("IP header lies")
@@ -198,7 +207,8 @@ class Decoder:
     def _reassemble(
         self, key: bytes, offset: int, more: bool, octets: bytes, at: int, end: int
     ) -> tuple[bytes, int, int]:
-        """Return octets, start and end of a payload. Raises `Undecodable` if fragments are missing."""
+        """Return the payload of a whole datagram, its start and its end. Raises `Undecodable` if fragments are
+        missing."""
         if at >= end or (more and (end - at) % 8):
             raise Undecodable("IP header lies")
         if not self.puts_together:
@@ -228,7 +238,7 @@ class Decoder:
         return Segment(addresses + ports, sequence, acknowledgment, flags, *place, cut, hops)
 
     def _unreachable(self, protocol: int, octets: bytes, at: int) -> Segment:
-        """Return a row in the direction of an ICMP error."""
+        """Return a row for an ICMP error about a TCP segment, in the direction of the error."""
         reason = REASONS.get((protocol, octets[at]), {}).get(octets[at + 1])
         quoted = at + ICMP_HEADER
         if reason is None or quoted >= len(octets):

@@ -6,7 +6,7 @@ STDIN_NAME = "standard input"
 
 
 class CaptureError(Exception):
-    """`str()` is one line: file, problem and remedy."""
+    """A file cannot be read as a capture at all. `str()` is one line: file, problem and remedy."""
 
     def __init__(self, path: str | None, message: str, *, offset: int | None = None, hint: str | None = None) -> None:
         self.path = path
@@ -20,8 +20,11 @@ class CaptureError(Exception):
 
 
 class CaptureProblem(NamedTuple):
-    """Everything before the damage was read. `packet` is the number of the last good packet (0: none), `offset` the
-    octet of the (decompressed) file at which the damaged record or block starts."""
+    """A damaged or truncated container; everything before the damage was read.
+
+    `packet` is the number of the last good packet (0: none), `offset` the octet of the (decompressed) file at which the
+    damaged record or block starts.
+    """
 
     file: str | None
     packet: int
@@ -38,7 +41,7 @@ TOO_MANY_RECORDS = "it expands far more than captured traffic does; decompress i
 
 
 class Damage(Exception):
-    """`Captures` converts it into a `CaptureProblem`."""
+    """The container is damaged here. `Captures` converts it into a `CaptureProblem`."""
 
     def __init__(self, packet: int, offset: int, text: str) -> None:
         super().__init__(text)
@@ -48,7 +51,7 @@ class Damage(Exception):
 
 
 class CutShort(Damage):
-    pass
+    """The file ends inside a record."""
 
 
 class Undecodable(Exception):

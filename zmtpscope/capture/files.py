@@ -32,10 +32,10 @@ UNPACKING = {
     b"\x04\x22\x4d\x18": ("compressed with lz4", "lz4 -dc"),
     b"PK\x03\x04": ("a zip archive", "unzip -p"),
 }
-"""These may contain captures; the second word is the command that unpacks them."""
+"""Other formats that may contain captures, and the command that unpacks them."""
 CONVERT = "Wireshark's editcap converts other capture formats to pcapng"
 PEEK = 1 << 16
-"""Octets to search for the first packet of a file."""
+"""Octets of a read while searching for a file's first packet."""
 
 
 class NotACapture(CaptureError):
@@ -43,7 +43,7 @@ class NotACapture(CaptureError):
 
 
 class TimeSpan(NamedTuple):
-    """Nanoseconds since the epoch; `until` is excluded."""
+    """A time span in nanoseconds since the epoch; `until` is excluded."""
 
     since: int
     until: int
@@ -53,7 +53,7 @@ ALWAYS = TimeSpan(0, LATEST)
 
 
 class CaptureFile:
-    """One capture file of a run; `name` is None for standard input.
+    """One capture file of a run; `name` None: standard input.
 
     A pipe stays open from the start. A regular file is open only while it is read, so that a run can have more files
     than a process can open. Packets outside of `span` are skipped; the time of a packet is then the largest time of the
@@ -66,7 +66,9 @@ class CaptureFile:
         self._open_files = open_files
         self.name = None if path == "-" else path
         self.index = 0
+        """Index in `Captures.files`."""
         self.packets_before = 0
+        """Number of packets in earlier files, if packets are numbered through several files."""
         self.clocks: Clocks | None = None
         """Clocks of the previous file, if this file continues them."""
         self._started: Iterator[PacketBlock] | None = None
@@ -76,7 +78,7 @@ class CaptureFile:
             self._close()
 
     def first_time(self, block_size: int, reports: FileReports) -> int:
-        """Return the time, or -1 without packets."""
+        """Return the time of the first packet, or -1."""
         if self.is_regular:
             with closing(self._read(PEEK, FileReports())) as blocks:
                 for block in blocks:
@@ -88,7 +90,10 @@ class CaptureFile:
         return -1 if first is None else int(first.times[0])
 
     def blocks(self, block_size: int, reports: FileReports) -> Iterator[PacketBlock]:
-        """`reports` get statistics, and errors that end the file early."""
+        """Yield the packets, with their references in the run.
+
+        Errors that end the file early and statistics go to `reports`.
+        """
         return self._started or self._read(block_size, reports)
 
     def _read(self, block_size: int, reports: FileReports) -> Generator[PacketBlock, None, None]:
@@ -175,7 +180,7 @@ class CaptureFile:
 
 
 def find_files(paths: Sequence[str]) -> list[CaptureFile]:
-    """Return the captures that `paths` name, and all captures in directories, sorted by name.
+    """Return the captures that `paths` name; of a directory all captures in it, sorted by name.
 
     Raises `CaptureError` for a path that is unreadable or not a capture, and for a directory without captures.
     """
@@ -192,8 +197,10 @@ def find_files(paths: Sequence[str]) -> list[CaptureFile]:
 
 
 def find_again(paths: Sequence[str], span: TimeSpan, reports: FileReports) -> list[CaptureFile]:
-    """Open the captures of an earlier list. A file that is missing or no longer a capture becomes a problem in
-    `reports`; other files keep their indexes."""
+    """Open the captures of an earlier list, perhaps made by another process.
+
+    A file that is missing or no longer a capture becomes a problem in `reports`; other files keep their indexes.
+    """
     files: list[CaptureFile] = []
     open_files = OpenFiles()
     for index, path in enumerate(paths):

@@ -24,18 +24,22 @@ from zmtpscope.capture.source import STANDARD_INPUT, Source, is_readable, open_d
 from zmtpscope.capture.statistics import FileReports
 
 SHORTEST_PAUSE = 0.02
-"""Seconds between reads, unless a read left octets: a block costs a hundred times as much as a packet."""
+"""Minimum seconds between reads, unless a read left octets: a block costs a hundred times as much as a packet."""
 LONGEST_PAUSE = 0.25
 PAUSE_PER_COST = 2
 """Pause in multiples of the time that the last block took: leaves half of a core to the observed programs."""
 IDLE_PAUSE = 0.25
 """Seconds after a read without octets, unless the writer reports new octets earlier."""
 POLL_INTERVAL = 0.05
+"""Seconds between reads if the writer is unknown."""
 
 
 class FollowedFile(NamedTuple):
-    """Without a `name` records name no file, and packets are numbered through all such files. The `path` "-" is
-    standard input."""
+    """One followed file; "-" is standard input.
+
+    `name` None: records name no file, and packets are numbered through all such files. `is_complete`: nothing will be
+    added to the file.
+    """
 
     path: str
     name: str | None
@@ -43,23 +47,25 @@ class FollowedFile(NamedTuple):
 
 
 class Follow(Protocol):
+    """The files of a writer, and how to wait for it."""
+
     @property
     def files(self) -> Sequence[FollowedFile]:
-        """In order of writing. Only the last may be incomplete."""
+        """Return all files so far in order of writing. Only the last may be incomplete."""
 
     def wait(self, seconds: float) -> bool:
-        """Return False if no file will grow any more."""
+        """Wait up to `seconds` for more octets; return False if no file will grow any more."""
 
     def consumed(self, file: int, octets: int) -> None:
-        """The first `octets` of a file were read, and their packets passed on."""
+        """Report that the first `octets` of a file were read, and their packets passed on."""
 
     @property
     def unread(self) -> int:
-        """Written octets that were not read, if known."""
+        """Return the octets written but not read, if known."""
 
     @property
     def known_until(self) -> int:
-        """The writer has written all packets up to this time (ns since the epoch); 0 if unknown."""
+        """Return the time up to which the writer has written all packets (ns since the epoch); 0 if unknown."""
 
 
 class Polling:
@@ -99,6 +105,8 @@ class Polling:
 
 
 class Pace:
+    """Decides when to read the files of `follow` again."""
+
     def __init__(self, follow: Follow, clock: Callable[[], float] = time.monotonic) -> None:
         self._follow = follow
         self._clock = clock
@@ -106,7 +114,7 @@ class Pace:
         self.is_alive = True
 
     def pause(self) -> float:
-        """Seconds to wait after processing the last read."""
+        """Return the seconds to wait after processing the last read."""
         spent = self._clock() - self._looked
         return max(0.0, min(max(SHORTEST_PAUSE, PAUSE_PER_COST * spent), LONGEST_PAUSE) - spent)
 
@@ -114,13 +122,15 @@ class Pace:
         self.is_alive = self.is_alive and self._follow.wait(seconds)
 
     def looked(self) -> None:
-        """The processing of a read has started."""
+        """Note that the processing of the octets read has started."""
         self._looked = self._clock()
 
 
 class FollowedSource(Source):
-    """At a temporary end `read` returns no octets, and `is_growing` is true. `is_named`: records name the file.
-    `consumed` is called with the number of octets read."""
+    """A source whose end may be temporary: then `read` returns no octets, and `is_growing` is true.
+
+    `is_named`: records name the file. `consumed` is called with the number of octets read.
+    """
 
     def __init__(
         self,
@@ -139,11 +149,13 @@ class FollowedSource(Source):
         self._is_complete = is_complete
         self._consumed = consumed
         self._taken = 0
+        """Octets read before decompression."""
         self._last: int | None = None
+        """Octets of the last read, or None if more may be available."""
         self._end: int | None = None
 
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
-        """`NOWHERE` without a name, because the writer removes the file."""
+        """Return offsets in the file; `NOWHERE` without a name, because the writer removes the file."""
         return super().offsets(starts, origin) if self._is_named else np.full(len(starts), NOWHERE)
 
     @property
@@ -151,7 +163,7 @@ class FollowedSource(Source):
         return not self._ended and self.damage is None
 
     def read(self, size: int) -> bytes:
-        """Return no octets at the end, at `damage`, or at a temporary end (`is_growing`)."""
+        """Return octets; none at the end, at `damage`, or at a temporary end (`is_growing`)."""
         if self._decompressor is not None:
             return super().read(size)
         octets = self._look(size)
@@ -159,7 +171,7 @@ class FollowedSource(Source):
         return octets
 
     def read_raw(self, size: int) -> bytes:
-        """A decompressor would take a temporary end for the end, so wait there."""
+        """Return octets for a decompressor, which would take a temporary end for the end: wait there."""
         octets = self._look(size)
         while not octets and self.is_growing:
             octets = self._look(size)
@@ -170,7 +182,7 @@ class FollowedSource(Source):
         self._consumed(self._taken)
 
     def _look(self, size: int) -> bytes:
-        """Do not wait."""
+        """Return octets available now, without waiting."""
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
@@ -196,7 +208,8 @@ class FollowedSource(Source):
         return octets
 
     def _wait(self) -> float:
-        """A pipe has little room: instead of waiting, return the seconds to gather octets."""
+        """Wait for the next read; for a pipe, return the seconds to gather octets instead, because a pipe has little
+        room."""
         if self._last is None:
             self._pace.wait(0)
             return 0
@@ -212,7 +225,7 @@ class FollowedSource(Source):
         return 0
 
     def _pipe_look(self, size: int, seconds: float) -> bytes:
-        """Gather the octets of `seconds` after the first."""
+        """Return the octets of a pipe that arrive within `seconds` of the first."""
         if self._poll is None:
             return self._read_now(size)
         if not self._poll.poll(0 if self._end is not None else IDLE_PAUSE * 1000):
@@ -221,7 +234,7 @@ class FollowedSource(Source):
         return self._gather(octets, size, seconds) if 0 < len(octets) < size else octets
 
     def _end_reason(self) -> str | None:
-        """Why a file cannot be read further: removed, replaced, truncated."""
+        """Return why a file cannot be read further (removed, replaced, truncated), or None."""
         if os.fstat(self._descriptor).st_size < self._taken:
             return "it was truncated while it was followed"
         try:
@@ -234,7 +247,7 @@ class FollowedSource(Source):
 
 
 class FollowedCaptureFile(CaptureFile):
-    """Waits until the file starts like a capture. Raises `CaptureError`."""
+    """A file of `follow`; waits until it starts like a capture. Raises `CaptureError`."""
 
     def __init__(self, follow: Follow, number: int, pace: Pace, clocks: Clocks) -> None:
         self._follow = follow
@@ -264,8 +277,10 @@ class FollowedCaptureFile(CaptureFile):
 def read_followed(
     follow: Follow, names: list[str | None], block_size: int, reports: FileReports
 ) -> Iterator[PacketBlock]:
-    """Yield a block without packets when nothing arrived. Appends the names of files in records to `names`. Raises
-    `CaptureError`."""
+    """Yield the packets of all files of `follow`, and a block without packets when nothing arrived.
+
+    Appends the names of files in records to `names`. Raises `CaptureError`.
+    """
     pace, clocks = Pace(follow), Clocks()
     packets = 0
     for number in count():
@@ -289,7 +304,7 @@ def read_followed(
 
 
 def _is_there(follow: Follow, number: int) -> bool:
-    """True if it is unknown without reading."""
+    """Whether this file exists and is not empty, as far as that is known without reading."""
     if number >= len(follow.files):
         return False
     path = follow.files[number].path

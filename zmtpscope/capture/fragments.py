@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 
 MAX_OCTETS = 4 << 20
-"""With more octets of waiting fragments, the oldest datagram is dropped."""
+"""Octets of all waiting fragments; above, the oldest datagram is dropped."""
 LONGEST_WAIT = 30_000_000_000
-"""Nanoseconds that a datagram waits for its last fragment."""
+"""Maximum nanoseconds that a datagram waits for its last fragment."""
 OVERHEAD = 128
-"""Added octets for each fragment, so that empty ones are limited too."""
+"""Octets counted in addition for each fragment, so that empty ones are limited too."""
 LARGEST_DATAGRAM = 65_535
 
 
@@ -32,7 +32,7 @@ class Fragments:
     def add(
         self, key: bytes, offset: int, more: bool, octets: bytes, announced: int, time: int
     ) -> tuple[bytes, int] | None:
-        """Return the payload of a complete datagram, and its octets that were not captured.
+        """Add a fragment; return the payload of a complete datagram, and its octets that were not captured.
 
         `key` is addresses, protocol and identification. The payload ends at a truncated fragment. Fragments that
         overlap without being repeats drop their datagram (RFC 5722; also for IPv4, because the receiver's choice is

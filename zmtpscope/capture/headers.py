@@ -11,9 +11,9 @@ from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.segments import ORDINALS, DatagramColumns, SegmentBlock
 
 SEGMENT_COLUMNS = 8
-"""Segments: flows, sequence and acknowledgment numbers, flags, starts, stops, packets, times."""
+"""Number of columns of segments: flows, sequence and acknowledgment numbers, flags, starts, stops, packets, times."""
 DATAGRAM_COLUMNS = 8
-"""Datagrams: flows, starts, stops, cut, packets, times, rows, ordinals."""
+"""Number of columns of datagrams: flows, starts, stops, cut, packets, times, rows, ordinals."""
 
 
 Columns = NDArray[np.int64]
@@ -22,7 +22,7 @@ Decoded = tuple[list[bytes], Columns, dict[int, int], dict[int, int], list[bytes
 
 
 def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> SegmentBlock:
-    """`ordinal` is the ordinal of the first segment."""
+    """Return the segments and datagrams in order; `ordinal` is that of the first segment."""
     decoder.begin(packets.data)
     keys, segments, cut, hops, datagram_keys, datagrams = decode(packets, decoder, ordinal)
     block = SegmentBlock(decoder.whole_data(), ordinal)
@@ -36,7 +36,7 @@ def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> Segmen
 
 @compiled.where_possible
 def decode(packets: PacketBlock, decoder: Decoder, ordinal: int) -> Decoded:
-    """The compiled twin decodes plain packets itself, and calls `decoder` for all others."""
+    """Decode packets. The compiled twin decodes plain packets itself, and calls `decoder` for all others."""
     segments: list[tuple[int, ...]] = []
     datagrams: list[tuple[int, ...]] = []
     flows: dict[bytes, int] = {}

@@ -26,10 +26,10 @@ FAMILIES = {2: IPV4, 10: IPV6, 23: IPV6, 24: IPV6, 28: IPV6, 30: IPV6}
 PPP_TYPES = (9, 50)
 PPPOE, CISCO_HDLC, PKTAP, NFLOG = 51, 104, 258, 239
 FIXED = {ETHERNET: (12, 14), SLL: (14, 16), SLL2: (0, 20), CISCO_HDLC: (2, 4)}
-"""Offset of the EtherType, and length of the header."""
+"""Offset of the EtherType, and length of the header, by link type."""
 
 PPP_PROTOCOL, PPPOE_PROTOCOL = 0x880B, 0x8864
-"""`tunnels.py` reads PPP and PPPoE sessions."""
+"""Protocols of PPP and PPPoE sessions, which `tunnels.py` reads."""
 
 _short = Struct(">H").unpack_from
 _long = Struct(">I").unpack_from
@@ -67,7 +67,8 @@ def open_link(link: int, octets: bytes) -> tuple[int, int]:
 
 
 def _open_nflog(octets: bytes) -> tuple[int, int]:
-    """A Linux netfilter log is an address family, then attributes in host byte order; attribute 9 is the packet."""
+    """Find the packet in a Linux netfilter log: an address family, then attributes in host byte order; attribute 9
+    is the packet."""
     at = 4
     while True:
         length, kind = _attribute(octets, at)

@@ -28,11 +28,11 @@ SMALLEST_BLOCK = 1 << 15
 """Octets to read at a time from very many overlapping files."""
 
 Part = tuple[PacketBlock, NDArray[np.int64]]
-"""Packets with their sort times."""
+"""Packets of one file, with their sort times."""
 
 
 def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports) -> Iterator[PacketBlock]:
-    """Blocks have about `block_size` octets."""
+    """Yield all packets in order, in blocks of about `block_size` octets."""
     if len(files) == 1:
         yield from files[0].blocks(block_size, reports)
         return
@@ -57,25 +57,25 @@ def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports)
 
 
 class AtHand:
-    """Files that are open, or have loaded packets."""
+    """Files that are open, or have loaded packets left."""
 
     def __init__(self) -> None:
         self.cursors: list[Cursor] = []
-        """In the order of files."""
+        """Files in order."""
         self.unfinished: list[tuple[tuple[int, int], Cursor]] = []
-        """Heap of files that are not loaded to their end, by the time of the last loaded packet."""
+        """Files that are not loaded to their end, as a heap by the time of the last loaded packet."""
         self.octets = 0
         self.sizes = 0
         self.pipes = 0
 
     def limit(self) -> tuple[int, int] | None:
-        """(Time, file) up to which all packets are loaded; None if no file is open."""
+        """Return the (time, file) up to which all packets are loaded, or None if no file is open."""
         if self.unfinished:
             return self.unfinished[0][0]
         return max((cursor.last for cursor in self.cursors), default=None)
 
     def needs_packets(self) -> bool:
-        """Packets of a pipe are merged at once."""
+        """Whether to read more before the next merge. Packets of a pipe are merged at once."""
         if not self.unfinished:
             return False
         if not self.unfinished[0][1].parts:
@@ -83,6 +83,7 @@ class AtHand:
         return len(self.cursors) > 1 and not self.pipes and 2 * self.octets < 3 * self.sizes
 
     def may_be_merged(self, octets: int) -> bool:
+        """Whether all open files are loaded to their end, with at least `octets`."""
         return not self.unfinished and self.octets >= octets
 
     def open(self, cursor: Cursor) -> None:
@@ -103,6 +104,7 @@ class AtHand:
             self._leave(cursor)
 
     def drain(self, limit: tuple[int, int]) -> list[Part]:
+        """Remove and return all packets up to `limit`, by file."""
         parts = [part for cursor in self.cursors for part in cursor.up_to(limit)]
         self.octets -= sum(_octets(packets) for packets, _ in parts)
         for cursor in [cursor for cursor in self.cursors if cursor.ended and not cursor.parts]:
@@ -116,7 +118,7 @@ class AtHand:
 
 
 class Cursor:
-    """The reading position of one file, with loaded packets."""
+    """The reading position of one file, with loaded packets and their sort times."""
 
     def __init__(self, file: CaptureFile, size: int, reports: FileReports) -> None:
         self.file = file.index
@@ -124,12 +126,12 @@ class Cursor:
         self.size = size
         self.parts: list[Part] = []
         self.last = (0, file.index)
-        """Time and file of the last packet."""
+        """Sort key of the last packet: its time, then the file."""
         self.ended = False
         self._blocks = file.blocks(size, reports)
 
     def read(self) -> int | None:
-        """Return the captured octets of the next block, or None at the end."""
+        """Read one block; return its captured octets, or None at the end."""
         packets = next(self._blocks, None)
         if packets is None:
             self.ended = True
@@ -160,7 +162,8 @@ def _octets(packets: PacketBlock) -> int:
 
 
 def _merged(parts: list[Part], block_size: int) -> Iterator[PacketBlock]:
-    """Small parts share a block; large ones are split into blocks that contain only their own octets."""
+    """Yield packets in order. Small parts share a block; large ones are split into blocks that contain only their
+    own octets."""
     if len(parts) == 1:
         yield parts[0][0]
         return
@@ -178,7 +181,7 @@ def _merged(parts: list[Part], block_size: int) -> Iterator[PacketBlock]:
 
 
 def _compact(packets: PacketBlock) -> PacketBlock:
-    """Copy the octets of these packets only."""
+    """Copy only the octets of these packets."""
     data = packets.data
     pieces = [data[start:stop] for start, stop in zip(packets.starts.tolist(), packets.stops.tolist(), strict=True)]
     stops = (packets.stops - packets.starts).cumsum()
@@ -187,6 +190,7 @@ def _compact(packets: PacketBlock) -> PacketBlock:
 
 
 def join(parts: list[Part]) -> PacketBlock:
+    """Join packets of several files, sorted by time."""
     order = np.argsort(np.concatenate([times for _, times in parts]), kind="stable")
     octets: list[bytes] = []
     columns = []

@@ -14,7 +14,7 @@ FLAGS = {SYN: "SYN", FIN: "FIN", RST: "RST", PSH: "PSH", ACK: "ACK"}
 
 
 class HeaderField(NamedTuple):
-    """The name is Wireshark's. Deeper fields are inside a field."""
+    """A field with Wireshark's name, and its octets (`stop` excluded). Deeper fields are inside it."""
 
     depth: int
     name: str
@@ -45,7 +45,7 @@ def header_fields(octets: bytes, payload: int) -> Iterator[HeaderField]:
 
 
 def _headers_of(octets: bytes, payload: int) -> _Headers | None:
-    """Find the headers on any link layer."""
+    """Find the headers before a payload, on any link layer."""
     for ip in range(payload - IPV4_HEADER - TCP_HEADER + 1):
         version, words = octets[ip] >> 4, octets[ip] & 0x0F
         if version == 4 and words >= 5 and octets[ip + 9] == TCP:

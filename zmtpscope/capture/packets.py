@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST_PACKET = 1 << 20
-"""Larger packets are invalid: the largest real ones have 512 KiB."""
+"""Maximum captured octets of a packet; more are invalid (the largest real packets have 512 KiB)."""
 
 LATEST = (1 << 63) - 1
-"""A time stamp after the year 2262 is invalid."""
+"""Maximum int64 nanoseconds: a time stamp after the year 2262 is invalid."""
 
 
 NOWHERE = -1
-"""Offset of a packet that cannot be read again."""
+"""Offset of a packet that cannot be read again, such as one from a pipe."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +34,7 @@ class PacketBlock:
     references: NDArray[np.int64]
     offsets: NDArray[np.int64]
     interfaces: NDArray[np.int64] | None = None
-    """Interface of each packet, if the file has interfaces. Only the container reader sets it."""
+    """Interface of each packet, if the file has interfaces; only set by the container reader."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -47,5 +47,5 @@ class PacketBlock:
 
 
 def no_packets() -> PacketBlock:
-    """More octets are needed."""
+    """Return an empty block, when more octets are needed."""
     return PacketBlock(b"", *(np.empty(0, np.int64) for _ in range(7)))

@@ -22,6 +22,7 @@ MAGICS = {
     b"\x34\xcd\xb2\xa1": ("<", 1000, 24),
     b"\xa1\xb2\xcd\x34": (">", 1000, 24),
 }
+"""First four octets of each variant: byte order, nanoseconds per fraction unit, octets of a record header."""
 
 FILE_HEADER = 24
 CAPTURED = 8
@@ -46,9 +47,10 @@ class Header(NamedTuple):
 
 
 def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
-    """Yield blocks of about `block_size` octets. They are empty only if the source is growing and has no new octets.
+    """Yield the packets of `source`, in blocks of about `block_size` octets.
 
-    Raises `Damage` after the last readable packet.
+    Blocks are empty only if the source is growing and has no new octets. Raises `Damage` after the last readable
+    packet.
     """
     data = source.read_at_least(FILE_HEADER, block_size)
     if len(data) < FILE_HEADER:
@@ -83,7 +85,7 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
 
 @compiled.where_possible
 def records(data: bytes, position: int, order: str, unit: int, header: int, room: int) -> tuple[NDArray[np.int64], int]:
-    """Return starts, stops, missing octets and times of at most `room` records, and the offset of the next record.
+    """Return starts, stops, missing octets and times of at most `room` records, and the offset of the next.
 
     Stops before a record that is incomplete or larger than `LARGEST_PACKET`.
     """

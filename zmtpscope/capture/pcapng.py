@@ -19,37 +19,38 @@ from zmtpscope.capture.statistics import FileStatistics, InterfaceStatistics
 MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 SMALLEST = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, PACKET: 32}
-"""Without options and packet data.
+"""Octets of a block, without options and packet data.
 
 An invalid statistics block is ignored; other block types are skipped.
 """
 LARGEST_STATISTICS = 1 << 16
-"""Larger statistics blocks, which no tool writes, are skipped."""
+"""Octets of a statistics block; larger ones, which no tool writes, are skipped."""
 
 LARGEST_BLOCK = LARGEST_PACKET + (1 << 20)
-"""Larger lengths (octets) are invalid. A skipped block may have any length."""
+"""Octets of a block that is read; larger lengths are invalid. A skipped block may have any length."""
 
 MAX_INTERFACES = 65_536
 LONGEST_NAME = 64
 COLUMNS = 6
-"""Link types, starts, stops, missing octets, times, interfaces."""
+"""Number of columns: link types, starts, stops, missing octets, times, interfaces."""
 BYTE_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
 LENGTHS_DIFFER = "the two lengths of a block of type {} differ"
 END_OF_OPTIONS, NAME, TIME_RESOLUTION, TIME_OFFSET = 0, 2, 9, 14
 DROP_COUNT = 4
-"""Packets lost since the interface's previous packet."""
+"""Option of a packet: packets lost since the interface's previous packet."""
 DROP_COUNT_SIZE, OPTION = 8, 4
+"""Octets of the value of `DROP_COUNT`, and of an option header."""
 MAX_OPTIONS = 8
-"""Options to read. Tools write one or two."""
+"""Options of a packet to read. Tools write one or two."""
 STATISTICS_HEADER = 12
 START_TIME, END_TIME = 2, 3
 MICROSECOND = 1000
 COUNTS = {4: "received", 5: "dropped_by_interface", 7: "dropped_by_system", 8: "delivered"}
-"""Isb_ifrecv, isb_ifdrop, isb_osdrop, isb_usrdeliv."""
+"""Statistics options as fields of `InterfaceStatistics`: isb_ifrecv, isb_ifdrop, isb_osdrop, isb_usrdeliv."""
 
 
 class Interface(NamedTuple):
-    """A tick of its clock is `unit / divisor` nanoseconds."""
+    """An interface of the file. A tick of its clock is `unit / divisor` nanoseconds."""
 
     link: int
     unit: int
@@ -59,11 +60,11 @@ class Interface(NamedTuple):
     name: str = ""
 
     def time(self, ticks: int) -> int:
-        """Nanoseconds since the epoch."""
+        """Convert a time stamp of this interface to nanoseconds since the epoch."""
         return min(max(ticks * self.unit // self.divisor + self.offset, 0), LATEST)
 
     def end_time(self, ticks: int, last: int) -> int | None:
-        """None if isb_endtime is before `last`, the time of the previous packet.
+        """Return the time of an isb_endtime option; None if it is before `last`, the time of the previous packet.
 
         dumpcap writes microseconds there, regardless of the interface's clock.
         """
@@ -91,7 +92,7 @@ class Section:
         self.units.append(interface.unit if interface.divisor == 1 and not interface.offset else 0)
 
     def interface(self, body: bytes) -> Interface:
-        """Interface Description Block (section 4.2)."""
+        """Parse an Interface Description Block (section 4.2)."""
         link, snap_length = Struct(self.order + "HxxI").unpack_from(body)
         unit, divisor, offset, name = 1000, 1, 0, ""
         for code, value in self.options(body, 8):
@@ -108,7 +109,7 @@ class Section:
         return Interface(link, unit, divisor, offset, snap_length, name)
 
     def options(self, body: bytes, position: int) -> Iterator[tuple[int, bytes]]:
-        """Yield (code, value) of valid options (section 3.5)."""
+        """Yield code and value of each valid option (section 3.5)."""
         option = Struct(self.order + "HH").unpack_from
         while position + 4 <= len(body):
             code, length = option(body, position)
@@ -119,8 +120,10 @@ class Section:
             position += length + (-length & 3)
 
     def statistics(self, body: bytes, file: FileStatistics, last: int) -> None:
-        """Interface Statistics Block (section 4.6). An interface without a description is ignored. `last` is the time
-        of the previous packet."""
+        """Add an Interface Statistics Block (section 4.6) to `file`.
+
+        Ignored for an interface without a description. `last` is the time of the previous packet.
+        """
         if len(body) < STATISTICS_HEADER:
             return
         number = Struct(self.order + "I").unpack_from(body)[0]
@@ -141,8 +144,11 @@ class Section:
 
 
 def read_pcapng(source: Source, block_size: int, statistics: FileStatistics) -> Iterator[PacketBlock]:
-    """Yield blocks like `read_pcap`. Interfaces are added to `statistics`. Raises `Damage` after the last readable
-    packet."""
+    """Yield the packets of `source`, in blocks of about `block_size` octets.
+
+    Blocks are empty only if the source is growing and has no new octets. Interfaces are added to `statistics`. Raises
+    `Damage` after the last readable packet.
+    """
     reader = Reader(source, statistics)
     while reader.fill(block_size):
         packets = reader.packets()
@@ -156,7 +162,7 @@ def read_pcapng(source: Source, block_size: int, statistics: FileStatistics) -> 
 
 
 class Reader:
-    """The next octet to parse is at `origin + position` in the file."""
+    """Reads blocks. The next octet to parse is at `origin + position` in the file."""
 
     def __init__(self, source: Source, statistics: FileStatistics) -> None:
         self.source = source
@@ -168,7 +174,7 @@ class Reader:
         self.blocks = 0
         self.sections = 0
         self.time = 0
-        """Time of packets without a time: the time of the previous packet."""
+        """Time of the previous packet; packets without a time get it."""
         self.section = Section("<")
         self.parts: list[NDArray[np.int64]] = []
         self.single_packets: list[tuple[int, ...]] = []
@@ -180,7 +186,7 @@ class Reader:
         self.skipped_from = self.skipped_type = 0
 
     def fill(self, block_size: int) -> bool:
-        """Return False at the end."""
+        """Read the next octets after the unparsed ones; return False at the end."""
         more = self.source.read(block_size)
         if not more:
             return self.source.is_growing
@@ -201,7 +207,7 @@ class Reader:
         return Damage(self.count, self.origin + self.position, text)
 
     def packets(self) -> PacketBlock | None:
-        """Sets `broken` if the file cannot be read further."""
+        """Return the packets of all complete blocks. Sets `broken` if the file cannot be read further."""
         first = self.count + 1
         self.parts = []
         try:
@@ -224,7 +230,7 @@ class Reader:
             self.single_packets = []
 
     def packet_blocks(self) -> None:
-        """Plain Enhanced Packet Blocks, until another block."""
+        """Read plain Enhanced Packet Blocks, until another block."""
         section, room = self.section, self.source.most_records - self.blocks
         known = section.links, section.units, section.first_interface
         columns, self.position = packet_blocks(self.data, self.position, section.order, *known, room)
@@ -245,7 +251,7 @@ class Reader:
         self.statistics.interface(section.number, number, section.interfaces[number].name).packets += count
 
     def other_block(self) -> bool:
-        """Return False if the block is incomplete. Raises `Damage` if its length is invalid."""
+        """Read any block; return False if it is incomplete. Raises `Damage` if its length is invalid."""
         data, position = self.data, self.position
         available = len(data) - position
         if available < 12:
@@ -291,7 +297,7 @@ class Reader:
         return True
 
     def packet(self, kind: int, length: int) -> None:
-        """Sections 4.3, 4.4 and appendix A."""
+        """Read a packet block that is not plain: sections 4.3, 4.4 and appendix A."""
         data, position, section = self.data, self.position, self.section
         time: int | None = None
         start = position + 28
@@ -324,7 +330,7 @@ class Reader:
             lost.dropped_between += Struct(section.order + "Q").unpack_from(data, at)[0]
 
     def pass_over(self) -> bool:
-        """Return False before the end of a long block."""
+        """Skip more of a long block; return False before its end."""
         if not self.trailer:
             return True
         available = len(self.data) - self.position
@@ -344,7 +350,7 @@ class Reader:
 def packet_blocks(
     data: bytes, position: int, order: str, links: Sequence[int], units: Sequence[int], first_interface: int, room: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Return columns of at most `room` plain blocks, and the offset of the next block.
+    """Return at most `room` plain Enhanced Packet Blocks as columns, and the offset of the next block.
 
     A plain block is complete, has valid lengths, an interface whose clock is in `units`, and reports no lost packets.
     """

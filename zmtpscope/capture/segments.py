@@ -25,10 +25,12 @@ UNREACHABLE = 0x800
 that segment's sequence number, `acknowledgments` is `PROHIBITED` or `NO_HOST`."""
 
 PROHIBITED, NO_HOST = 1, 2
-"""A firewall rejects the segment; the host or a route to it does not exist."""
+"""Reasons in `acknowledgments` of an ICMP message: a firewall rejects the segment; the host or a route to it does not
+exist."""
 
 NO_PORTS = bytes(4)
-"""Ports of IGMP and MLD messages, which join or leave multicast groups. UDP never has destination port 0 (RFC 768)."""
+"""Ports of an IGMP or MLD message, which joins or leaves multicast groups. UDP never has destination port 0 (RFC
+768)."""
 
 DATAGRAM = 0x200
 """Flag in `SegmentRows.flags`: a UDP datagram."""
@@ -50,8 +52,8 @@ EMPTY: Column = np.empty(0, np.int64)
 class Datagram(NamedTuple):
     """A UDP datagram with payload `data[start:stop]`; `cut` more octets were not captured.
 
-    `ordinal` is the ordinal of the preceding TCP segment, or one distance before the first segment. `row` is the index
-    of the packet in its block.
+    `ordinal` is that of the preceding TCP segment (one distance before the first segment, if none precedes); `row` is
+    the index of the packet in its block.
     """
 
     key: bytes
@@ -85,6 +87,7 @@ class DatagramColumns:
         return len(self.flows)
 
     def memberships(self) -> Column:
+        """Return the indexes of IGMP and MLD messages."""
         flows = [number for number, key in enumerate(self.keys) if key.endswith(NO_PORTS)]
         return np.flatnonzero(np.isin(self.flows, flows)) if flows else EMPTY
 
@@ -106,8 +109,9 @@ NO_DATAGRAMS = DatagramColumns([], *[EMPTY] * 8)
 
 
 class PacketPlaces(NamedTuple):
-    """Positions of packets in files, to display octets later (24 octets per packet). `offsets` may be
-    `packets.NOWHERE`; `starts` are in the block."""
+    """Positions of all packets of a block in their files, to display their octets later (24 octets per packet).
+    Columns: packet references, offsets of the first octets (`packets.NOWHERE` if they cannot be read again),
+    lengths, and starts in the block."""
 
     references: Column
     offsets: Column
@@ -119,7 +123,7 @@ NO_PLACES = PacketPlaces(EMPTY, EMPTY, EMPTY, EMPTY)
 
 
 class SegmentRows(NamedTuple):
-    """Segments and datagrams as one table in capture order, for another process; columns as in `SegmentBlock`.
+    """Segments and datagrams as one table in capture order, as sent to another process; columns as in `SegmentBlock`.
 
     TCP and UDP flows share one numbering. A datagram has the flag `DATAGRAM` and no sequence numbers.
     """
@@ -137,12 +141,12 @@ class SegmentRows(NamedTuple):
     times: Column
 
     def some(self, rows: Column | slice) -> SegmentRows:
-        """`keys` stays complete."""
+        """Select rows; `keys` stays complete."""
         return SegmentRows(self.keys, *(column[rows] for column in self[1:]))
 
 
 class SegmentBlock:
-    """The TCP segments of a block in capture order, as columns.
+    """The TCP segments of a block in capture order, one entry per segment in every column.
 
     `keys` are the distinct flows in order of first appearance: source address, destination address, source port and
     destination port in wire format (12 octets for IPv4, 36 for IPv6). `flows` index them. Payloads are
@@ -183,20 +187,20 @@ class SegmentBlock:
         self.packets = EMPTY
         self.times = EMPTY
         self.cut: dict[int, int] = {}
-        """Payload octets not captured, by segment (flag `CUT`)."""
+        """Payload octets not captured, by index of the segment (flag `CUT`)."""
         self.hops: dict[int, int] = {}
-        """TTL or hop limit, by segment (SYN and RST only)."""
+        """TTL or hop limit, by index of the segment (SYN and RST only)."""
         self.datagrams = NO_DATAGRAMS
         self.places = NO_PLACES
         self.latest = 0
-        """Latest time of all packets of any protocol."""
+        """Latest time of all packets, including packets that are neither TCP nor UDP."""
 
     def __len__(self) -> int:
         return len(self.flows)
 
     @classmethod
     def from_columns(cls, data: bytes, rows: SegmentRows, ordinal: int, latest: int) -> Self:
-        """`latest` is the latest time of the original packets."""
+        """Make a block of rows with payloads in `data`; `latest` is the latest time of the original packets."""
         block = cls(data, ordinal)
         block.latest = latest
         chosen = (rows.flags & DATAGRAM) == 0
@@ -210,9 +214,9 @@ class SegmentBlock:
         return block
 
     def payload_places(self) -> tuple[Column, Column, Column]:
-        """Return file offsets of payloads, and the octets of their packets before and after them.
+        """Return the file offset of each payload, and the octets of its packet before and after it.
 
-        If a payload cannot be read again, as in IP fragments, its offset is `NOWHERE`.
+        The offset is `NOWHERE`, and the others 0, if a payload cannot be read again, as in IP fragments.
         """
         places = self.places
         if not len(places.starts) or not len(self):
@@ -227,7 +231,7 @@ class SegmentBlock:
         return np.where(stands_there, offsets + heads, NOWHERE), heads, tails
 
     def rows(self) -> SegmentRows:
-        """`from_columns` restores the block."""
+        """Return the segments as columns; `from_columns` restores the block."""
         datagrams = self.datagrams
         ordinals = self.ordinal + ORDINALS * np.arange(len(self))
         order = np.concatenate((ordinals, datagrams.ordinals)).argsort(kind="stable")
@@ -250,8 +254,10 @@ class SegmentBlock:
         return SegmentRows(self.keys + datagrams.keys, *(np.concatenate(column)[order] for column in columns))
 
     def select(self, flows: Mask, *, datagrams: bool | Mask) -> SegmentBlock:
-        """`flows` is a mask over `keys`, `datagrams` a mask over `datagrams.keys`, or all or none. `latest` and
-        `places` stay unchanged. Ordinals start again at the first of this block, so they never exceed the next block's.
+        """Return the segments of selected flows, a mask over `keys`, over the same octets.
+
+        `datagrams`: all, none, or a mask over `datagrams.keys`. `latest` and `places` stay unchanged. Ordinals start
+        again at the first of this block, so they never exceed the next block's.
         """
         block = SegmentBlock(self.data, self.ordinal)
         block.latest, block.places = self.latest, self.places
@@ -280,14 +286,14 @@ def by_entry(column: Column) -> dict[int, int]:
 
 
 def _keys_of(keys: list[bytes], flows: Column) -> tuple[list[bytes], Column]:
-    """Return the used keys, in order of first appearance, and indexes of them."""
+    """Return the keys in `flows`, in order of first appearance, and indexes into them."""
     found, first, inverse = np.unique(flows, return_index=True, return_inverse=True)
     order = first.argsort()
     return [keys[index] for index in found[order].tolist()], order.argsort()[inverse]
 
 
 def _datagrams_of(rows: SegmentRows, chosen: Mask, ordinal: int) -> DatagramColumns:
-    """`ordinal` is the ordinal of the first segment."""
+    """Return the datagrams among the rows of a block whose first segment has this ordinal."""
     keys, flows = _keys_of(rows.keys, rows.flows[chosen])
     return DatagramColumns(
         keys,

@@ -27,7 +27,7 @@ RAW_READ = 1 << 20
 """Octets of one read before decompression."""
 RECORDS = 1 << 20
 RECORDS_PER_OCTET = 2
-"""Records per octet of a compressed file, besides `RECORDS`.
+"""Records allowed per octet of a compressed file, besides `RECORDS`.
 
 Real packets differ in times and numbers, so they compress to more than one octet each; empty records compress to a
 sixtieth.
@@ -35,7 +35,8 @@ sixtieth.
 MAX_OPEN_FILES = 64
 """Regular files that a run keeps open; processes are often limited to 1,024."""
 GATHER_SECONDS = 0.02
-"""A pipe returns at most 64 KiB at a time, and small blocks cost more."""
+"""Time in seconds to wait for more octets from a pipe: it returns at most 64 KiB at a time, and small blocks cost
+more."""
 
 
 class Octets(Protocol):
@@ -43,7 +44,8 @@ class Octets(Protocol):
 
 
 class OpenFiles:
-    """Above `MAX_OPEN_FILES`, the file that was not read for longest is closed until its next read."""
+    """Files that may be open together. Above `MAX_OPEN_FILES`, the file that was not read for longest is closed
+    until its next read."""
 
     def __init__(self) -> None:
         self._sources: OrderedDict[Source, None] = OrderedDict()
@@ -59,14 +61,14 @@ class OpenFiles:
 
 
 class Source:
-    """A stream of decompressed octets.
+    """A stream of octets, decompressed, read once from the start.
 
     Container readers keep an incomplete record until the next read completes it. Reading never raises: an input error
     or broken compression ends the octets and sets `damage`.
     """
 
     was_left = False
-    """The user stopped reading, so an incomplete record is no damage."""
+    """Whether the user stopped reading, so that an incomplete record is no damage."""
 
     def __init__(self, path: str, descriptor: int | None, *, pipe: bool, open_files: OpenFiles | None = None) -> None:
         self.path = path
@@ -75,10 +77,10 @@ class Source:
         self._position: int | None = None
         self.damage: str | None = None
         self.octets = 0
-        """Decompressed octets so far."""
+        """Octets read so far, decompressed."""
         self._descriptor = -1 if descriptor is None else descriptor
         self._packed = 0 if pipe else self._identity.st_size
-        """Octets of the file on disk, or octets of a pipe so far."""
+        """Octets of the file on disk; for a pipe, read so far."""
         self._is_pipe = pipe
         self._ended = False
         self._poll: select.poll | None = None
@@ -89,7 +91,7 @@ class Source:
         self._decompressor: Octets | None = None
 
     def decompress(self) -> None:
-        """Raises `CaptureError`."""
+        """Detect compression from the first octets. Raises `CaptureError`."""
         head = self.peek(len(ZSTD_MAGIC))
         if head.startswith(GZIP_MAGIC):
             self._decompressor = Gzip(Raw(self))
@@ -98,22 +100,24 @@ class Source:
 
     @property
     def is_growing(self) -> bool:
-        """More may be written after the end (`following.py`)."""
+        """Whether more may be written after the end (`following.py`)."""
         return False
 
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
-        """`starts` count from octet `origin` of this stream. `NOWHERE` if octets cannot be read again: compressed, a
-        pipe, standard input."""
+        """Return file offsets of `starts`, counted from octet `origin` of this stream.
+
+        `NOWHERE` if they cannot be read again: compressed, a pipe, standard input.
+        """
         is_file = self._decompressor is None and not self._is_pipe and self.path != "-"
         return starts + origin if is_file else np.full(len(starts), NOWHERE)
 
     @property
     def most_records(self) -> int:
-        """A file that decompresses to more was made to waste time."""
+        """Return the maximum number of records: a file that decompresses to more was made to waste time."""
         return sys.maxsize if self._decompressor is None else RECORDS + RECORDS_PER_OCTET * self._packed
 
     def read(self, size: int) -> bytes:
-        """Return no octets at the end and at `damage`."""
+        """Return 1 to `size` octets; none at the end or `damage`."""
         if self._decompressor is None:
             octets = self.read_raw(size)
         elif self.damage is not None:
@@ -128,6 +132,7 @@ class Source:
         return octets
 
     def read_raw(self, size: int) -> bytes:
+        """Read octets of the file before decompression."""
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
@@ -135,6 +140,7 @@ class Source:
         return self._gather(octets, size, GATHER_SECONDS) if self._poll and 0 < len(octets) < size else octets
 
     def _read_now(self, size: int) -> bytes:
+        """Return the octets of one system call; none at and after the end."""
         while self.damage is None and not self._ended:
             try:
                 if self._open_files is not None:
@@ -154,7 +160,7 @@ class Source:
         os.close(self._descriptor)
 
     def _reopen(self) -> None:
-        """Raises `OSError`."""
+        """Open the file again at the current position. Raises `OSError`."""
         assert self._open_files is not None
         if self._position is not None:
             descriptor = os.open(self.path, READ_ONLY)
@@ -166,7 +172,7 @@ class Source:
         self._open_files.use(self)
 
     def _gather(self, octets: bytes, size: int, seconds: float) -> bytes:
-        """Add octets of a pipe that arrive within `seconds`, up to `size`."""
+        """Return `octets` and further octets of a pipe within `seconds`, up to `size`."""
         assert self._poll is not None
         parts, missing = [octets], size - len(octets)
         until = time.monotonic() + seconds
@@ -177,6 +183,7 @@ class Source:
         return b"".join(parts)
 
     def read_at_least(self, least: int, size: int) -> bytes:
+        """Read `size` octets at a time until `least` were read or the source ends."""
         octets = self.read(size)
         while len(octets) < least:
             more = self.read(size)
@@ -186,6 +193,7 @@ class Source:
         return octets
 
     def peek(self, count: int) -> bytes:
+        """Return the next octets without consuming them."""
         octets = b""
         while len(octets) < count:
             more = self.read(count - len(octets))
@@ -200,7 +208,7 @@ class Source:
         return octets
 
     def close(self) -> None:
-        """Standard input stays open."""
+        """Close the file, but not standard input."""
         if self._open_files is not None:
             self._open_files.forget(self)
         if self._descriptor > 2 and self._position is None:
@@ -211,7 +219,7 @@ AnySource = TypeVar("AnySource", bound=Source)
 
 
 class StreamSource(Source):
-    """A Python stream of `size` octets, such as an object in a store. The stream may raise `OSError`."""
+    """A Python stream of `size` octets, such as an object in a store. Reading the stream may raise `OSError`."""
 
     def __init__(self, path: str, stream: BinaryIO, size: int) -> None:
         super().__init__(path, None, pipe=False)
@@ -231,7 +239,7 @@ class StreamSource(Source):
 
 
 class Raw:
-    """The input of a decompressor."""
+    """The compressed octets, as the input of a decompressor."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -241,7 +249,7 @@ class Raw:
 
 
 class Front:
-    """Repeats octets that were read before."""
+    """A stream that first repeats octets read before."""
 
     def __init__(self, octets: bytes, rest: Octets) -> None:
         self._octets = octets
@@ -263,7 +271,7 @@ class Gzip:
         self._input = b""
 
     def read(self, size: int) -> bytes:
-        """Limits the octets for any compression ratio."""
+        """Decompress at most `size` octets, whatever the compression ratio."""
         while True:
             if self._member.eof:
                 # zeros or garbage after the last member is padding, as for gzip
@@ -293,7 +301,7 @@ class Gzip:
                 return octets
 
     def _up_to_damage(self, member: zlib._Decompress, size: int) -> bytes:
-        """Return the octets before damage; raise the error if there are none."""
+        """Return the octets before damage, or raise the error if there are none."""
         octets, step = b"", len(self._input)
         while self._input and len(octets) < size:
             before = member.copy()
@@ -313,7 +321,7 @@ class Gzip:
 
 
 def zstd(path: str, raw: Raw) -> Octets:
-    """Python's own module (3.14) or `zstandard`. Raises `CaptureError`."""
+    """Decompress zstd with Python's own module (3.14) or `zstandard`. Raises `CaptureError`."""
     module: Any
     try:
         module = importlib.import_module("compression.zstd")
@@ -334,8 +342,10 @@ STEP = 16 << 10
 
 
 class Steps:
-    """Reads in steps of constant size. A read that meets damage discards the octets before it, so the result must not
-    depend on the caller's `size`."""
+    """Reads a decompressor in steps of constant size.
+
+    A read that meets damage discards the octets before it, so the result must not depend on the caller's `size`.
+    """
 
     def __init__(self, octets: Octets) -> None:
         self._octets = octets
@@ -343,7 +353,7 @@ class Steps:
         self._damage: Exception | None = None
 
     def read(self, size: int) -> bytes:
-        """Raises the decompressor's error after all octets before the damage."""
+        """Return octets. Raises the decompressor's error after all octets before the damage were returned."""
         parts, missing = [], size
         while missing and (step := self._rest or self._step()):
             parts.append(step[:missing])
@@ -363,13 +373,17 @@ class Steps:
 
 
 def open_source(path: str, open_files: OpenFiles | None = None) -> Source:
-    """Raises `CaptureError`. With `open_files`, a regular file may be closed temporarily."""
+    """Open a file, a FIFO, or standard input ("-"). Raises `CaptureError`.
+
+    With `open_files`, a regular file may be closed temporarily.
+    """
     descriptor, pipe = open_descriptor(path)
     return ready(Source(path, descriptor, pipe=pipe, open_files=None if path == "-" else open_files))
 
 
 def open_descriptor(path: str) -> tuple[int, bool]:
-    """Return the descriptor, and whether it is a pipe. Raises `CaptureError`."""
+    """Return the descriptor of a file, FIFO or standard input ("-"), and whether it is a pipe. Raises
+    `CaptureError`."""
     name = None if path == "-" else path
     try:
         descriptor = STANDARD_INPUT if name is None else os.open(path, READ_ONLY)
@@ -383,7 +397,7 @@ def open_descriptor(path: str) -> tuple[int, bool]:
 
 
 def is_readable(descriptor: int) -> bool:
-    """True if this system does not know."""
+    """Whether a read would return at once; True if this system cannot tell."""
     if not hasattr(select, "poll"):
         return True
     poll = select.poll()
@@ -392,7 +406,7 @@ def is_readable(descriptor: int) -> bool:
 
 
 def ready(source: AnySource) -> AnySource:
-    """Raises `CaptureError` after closing the source."""
+    """Add a decompressor if needed. Raises `CaptureError` after closing the source."""
     try:
         source.decompress()
     except CaptureError:

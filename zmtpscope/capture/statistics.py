@@ -16,8 +16,10 @@ MAX_INTERFACES = 4096
 
 @dataclass
 class InterfaceStatistics:
-    """Counts from the capturing tool. `start` is in nanoseconds, or another unit of the interface's clock; None if
-    unknown."""
+    """Counts from the capturing tool, since the capture of this interface started.
+
+    `start` is in nanoseconds, or another unit of the interface's clock; None if unknown.
+    """
 
     name: str
     file: str | None
@@ -28,16 +30,16 @@ class InterfaceStatistics:
     dropped_by_interface: int | None = None
     dropped_by_system: int | None = None
     dropped_between: int = 0
-    """Losses that single packets report."""
+    """Sum of losses that single packets report."""
     packets: int = 0
     end: int | None = None
-    """Time of the last statistics (ns since the epoch)."""
+    """Time of the interface's last statistics, in nanoseconds since the epoch."""
 
     @property
     def known_until(self) -> int | None:
-        """All packets of the interface up to this time were read.
+        """Return the time up to which all packets of the interface were read, or None.
 
-        None if the tool wrote no end, or if the file was cut or filtered: the tool counted more packets.
+        None if the tool wrote no end, or if the file was cut or filtered: it counted more packets than were read.
         """
         counted = self.delivered
         if counted is None and self.received is not None:
@@ -46,11 +48,11 @@ class InterfaceStatistics:
 
     @property
     def dropped(self) -> int:
-        """Totals of the tool, if any, include losses that packets report."""
+        """Number of lost packets. Totals of the tool, if any, include losses that packets report."""
         return max((self.dropped_by_interface or 0) + (self.dropped_by_system or 0), self.dropped_between)
 
     def update(self, other: InterfaceStatistics) -> None:
-        """Counts since the same start only increase."""
+        """Merge counts of the same interface. Counts since the same start only increase."""
         self.start = other.start if self.start is None else self.start
         for name in ("received", "delivered", "dropped_by_interface", "dropped_by_system", "end"):
             one, two = getattr(self, name), getattr(other, name)
@@ -61,14 +63,14 @@ class InterfaceStatistics:
 
 @dataclass
 class FileStatistics:
-    """`interfaces` are by (section, number)."""
+    """Interfaces by (section, number), and whether the clock was set back."""
 
     file: str | None
     interfaces: dict[tuple[int, int], InterfaceStatistics] = field(default_factory=dict)
     set_back: SetBack | None = None
 
     def interface(self, section: int, number: int, name: str) -> InterfaceStatistics:
-        """The statistics of too many interfaces are discarded."""
+        """Return the statistics of an interface. Above the maximum number of interfaces, they are discarded."""
         key = section, number
         if key in self.interfaces:
             return self.interfaces[key]
@@ -80,23 +82,27 @@ class FileStatistics:
 
 @dataclass
 class CaptureStatistics:
-    """Every packet is counted once: `packets == tcp_segments + udp_datagrams + sum(other.values())`."""
+    """Counts of the packets of a run.
+
+    Every packet is counted once: `packets == tcp_segments + udp_datagrams + sum(other.values())`.
+    """
 
     packets: int = 0
     octets: int = 0
     """Captured octets, with link layer headers."""
     shortened: int = 0
+    """Packets truncated by the snap length."""
     tcp_segments: int = 0
     udp_datagrams: int = 0
     other: dict[str, int] = field(default_factory=dict)
-    """Other packets, by reason."""
+    """Packets that are neither segment nor datagram, by reason."""
     fragments_given_up: int = 0
-    """Incomplete IP datagrams."""
+    """IP datagrams that did not become complete within the limits."""
     first_time: int | None = None
     last_time: int | None = None
-    """The largest time (ns since the epoch). `first_time` is the time of the first packet in capture order."""
+    """The largest time, in nanoseconds since the epoch; `first_time` is that of the first packet in capture order."""
     is_cut: bool = False
-    """The user requested only the first packets."""
+    """Whether only the first packets were requested."""
     files: list[FileStatistics] = field(default_factory=list)
 
     def add(self, packets: PacketBlock) -> None:
@@ -114,7 +120,7 @@ class CaptureStatistics:
             self.other[reason] = self.other.get(reason, 0) + packets
 
     def interfaces(self) -> list[InterfaceStatistics]:
-        """Sorted by name and start."""
+        """Return the interfaces of all files, sorted by name and start."""
         found: dict[tuple[object, ...], InterfaceStatistics] = {}
         for index, file in enumerate(self.files):
             for place, interface in file.interfaces.items():
@@ -123,8 +129,11 @@ class CaptureStatistics:
         return list(found.values())
 
     def end_time(self) -> int:
-        """The earliest end of all interfaces captured until the last packet (ns since the epoch). 0 if an interface or
-        file has no end, or packets were left out."""
+        """Return the end of the capture in nanoseconds since the epoch, or 0.
+
+        It is the earliest end of all interfaces captured until the last packet; 0 if an interface or file has no end,
+        or packets were left out.
+        """
         known = [(each.known_until, each.packets) for each in self.interfaces()]
         is_whole = sum(packets for end, packets in known if end is not None) == self.packets and not self.is_cut
         if self.last_time is None or not is_whole:
@@ -132,7 +141,7 @@ class CaptureStatistics:
         return min((end for end, _ in known if end is not None and end >= self.last_time), default=0)
 
     def dropped(self) -> dict[str, int]:
-        """By interface name, without zeros."""
+        """Return the number of lost packets by interface name, without zeros."""
         drops: dict[str, int] = {}
         for interface in self.interfaces():
             if interface.dropped:
@@ -140,10 +149,11 @@ class CaptureStatistics:
         return drops
 
     def set_back(self) -> SetBack | None:
+        """Return the largest step of a clock, or None."""
         return folded(file.set_back for file in self.files if file.set_back is not None)
 
     def fold_files(self) -> None:
-        """Memory does not grow with the number of files."""
+        """Merge the statistics of all files, so that memory does not grow with their number."""
         together = FileStatistics(None, set_back=self.set_back())
         lost: dict[str, int] = {}
         for place, interface in enumerate(self.interfaces()):
@@ -158,15 +168,15 @@ class CaptureStatistics:
 
 @dataclass
 class FileReports:
-    """Reports on all files so far."""
+    """Reports on all files so far; more are added while files are read."""
 
     problems: list[CaptureProblem] = field(default_factory=list)
     statistics: list[FileStatistics] = field(default_factory=list)
     packets: int = 0
-    """Packets of a file whose counts the caller merges (`run_statistics`)."""
+    """Number of packets of a file whose counts the caller merges (`run_statistics`)."""
 
 
 def run_statistics(last_time: int, reports: Sequence[FileReports]) -> CaptureStatistics:
-    """Merge the counts of files that were read separately."""
+    """Merge the counts of files that were read separately; `last_time` is that of the last packet."""
     files = [each for report in reports for each in report.statistics]
     return CaptureStatistics(sum(report.packets for report in reports), last_time=last_time, files=files)

@@ -16,31 +16,31 @@ MPLS, MPLS_MULTICAST, BRIDGED = 0x8847, 0x8848, 0x6558
 ERSPAN, ERSPAN_3 = 0x88BE, 0x22EB
 PPP_PROTOCOLS = {0x21: IPV4, 0x57: IPV6, 0x281: MPLS}
 LARGEST_LENGTH = 1500
-"""Smaller type fields are the length of an 802.3 frame."""
+"""Type fields up to this are the length of an 802.3 frame."""
 SNAP = b"\xaa\xaa\x03\0\0\0"
 
 _short = Struct(">H").unpack_from
 
 
 def ethernet(octets: bytes, at: int) -> tuple[int, int]:
-    """An Ethernet frame inside a tunnel."""
+    """Find the network layer of an Ethernet frame inside a tunnel."""
     return _short(octets, at + 12)[0], at + 14
 
 
 def snap(octets: bytes, at: int) -> tuple[int, int]:
-    """LLC and SNAP in an 802.3 frame, with an EtherType (RFC 1042)."""
+    """Find the content of LLC and SNAP in an 802.3 frame, with an EtherType (RFC 1042)."""
     if octets[at : at + 6] != SNAP:
         raise Undecodable("not IP")
     return _short(octets, at + 6)[0], at + 8
 
 
 def vlan(octets: bytes, at: int) -> tuple[int, int]:
-    """One tag of 802.1Q or 802.1ad."""
+    """Find the content after one tag of 802.1Q or 802.1ad."""
     return _short(octets, at + 2)[0], at + 4
 
 
 def mpls(octets: bytes, at: int) -> tuple[int, int]:
-    """Label stack (RFC 3032); the first four bits of the content select its type (RFC 4385, 4928)."""
+    """Find the content of a label stack (RFC 3032); its first four bits select its type (RFC 4385, 4928)."""
     while not octets[at + 2] & 1:
         at += 4
     at += 4
@@ -51,8 +51,8 @@ def mpls(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def ppp(octets: bytes, at: int) -> tuple[int, int]:
-    """PPP frame (RFC 1661, RFC 1662), with or without address and control, and with a protocol field of one octet or
-    two."""
+    """Find the network layer of a PPP frame (RFC 1661, RFC 1662), with or without address and control, and with a
+    protocol field of one octet or two."""
     if octets[at : at + 2] == b"\xff\x03":
         at += 2
     if octets[at] & 1:
@@ -61,14 +61,14 @@ def ppp(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def pppoe(octets: bytes, at: int) -> tuple[int, int]:
-    """PPPoE frame of the session stage (RFC 2516)."""
+    """Find the network layer of a PPPoE frame of the session stage (RFC 2516)."""
     if octets[at + 1] != 0:
         raise Undecodable("not IP")
     return PPP_PROTOCOL, at + 6
 
 
 def gre(octets: bytes, at: int) -> tuple[int, int]:
-    """GRE (RFC 2784, 2890), also of PPTP (RFC 2637), and ERSPAN in it."""
+    """Find the content of GRE (RFC 2784, 2890), of PPTP's (RFC 2637), and of ERSPAN in it."""
     flags, second, protocol = octets[at], octets[at + 1], _short(octets, at + 2)[0]
     version = second & 7
     if version > 1 or flags & 0x40:
@@ -85,12 +85,12 @@ def gre(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def vxlan(octets: bytes, at: int) -> tuple[int, int] | None:
-    """VXLAN (RFC 7348), also with a group policy; None if the network identifier is not valid."""
+    """Find the content of VXLAN (RFC 7348), also with a group policy; None if the network identifier is not valid."""
     return (BRIDGED, at + 8) if octets[at] & 0x08 else None
 
 
 def geneve(octets: bytes, at: int) -> tuple[int, int] | None:
-    """Geneve (RFC 8926); None for other content."""
+    """Find the content of Geneve (RFC 8926); None if it is not Geneve."""
     head = octets[at : at + 4]
     if len(head) < 4 or head[0] >> 6:
         return None
@@ -110,4 +110,4 @@ BELOW_IP: dict[int, Callable[[bytes, int], tuple[int, int]]] = {
 }
 
 ON_UDP: dict[int, Callable[[bytes, int], tuple[int, int] | None]] = {4789: vxlan, 8472: vxlan, 6081: geneve}
-"""By destination port. Linux used 8472 for VXLAN before RFC 7348."""
+"""Tunnels by destination port; Linux used 8472 for VXLAN before RFC 7348."""

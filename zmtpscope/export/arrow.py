@@ -28,12 +28,13 @@ def arrow_type(type_: str) -> pa.DataType:
 
 
 def arrow_schema(record: str, columns: Sequence[str]) -> pa.Schema:
+    """Return the schema that readers see."""
     types = {field.name: field.type for field in RECORDS[record].fields}
     return pa.schema([(name, arrow_type(types[name])) for name in columns])
 
 
 def held_schema(record: str, columns: Sequence[str]) -> pa.Schema:
-    """The schema of `arrow_batch`, with dictionaries for words."""
+    """Return the schema of `arrow_batch`, with dictionaries for words."""
     fields = arrow_schema(record, columns)
     words = WORDS.get(record, frozenset())
     return pa.schema([field.with_type(WORD) if field.name in words else field for field in fields])
@@ -50,7 +51,7 @@ def arrow_batch(batch: Batch, record: str, schema: pa.Schema, options: Options) 
 
 
 def record_arrays(records: Sequence[Record], type_: str, names: Sequence[str], options: Options) -> list[pa.Array]:
-    """Convert records to arrays. Fields that records share are converted once."""
+    """Convert records to arrays, fields that several records share once."""
     numbers: dict[int, int] = {}
     places, different = list[int](), list[dict[str, Any]]()
     for record in records:
@@ -74,6 +75,7 @@ def record_arrays(records: Sequence[Record], type_: str, names: Sequence[str], o
 
 
 COMMON_PLACES = {field.name: place for place, field in enumerate(COMMON)}
+"""Index of each field in `Record.common`."""
 
 ROWS: dict[str, Callable[[Batch, Options], RowColumns[Any]]] = {
     "message": MessageColumns.of,
@@ -82,6 +84,7 @@ ROWS: dict[str, Callable[[Batch, Options], RowColumns[Any]]] = {
 
 
 def arrow_column(values: list[Any], type_: str) -> pa.Array:
+    """Convert values of a field type, as in records."""
     if "json" in type_:
         values = list(map(translate(type_, PLAIN, _each, _members), values))
     return value_array(values, arrow_type(type_))

@@ -62,6 +62,7 @@ def value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
 NUMBERS: dict[pa.DataType, type[np.generic]] = {pa.int64(): np.int64, pa.bool_(): np.bool_}
 
 NOTHING: dict[pa.DataType, Any] = {pa.int64(): 0, pa.bool_(): False, pa.string(): "", pa.large_binary(): b""}
+"""Values that stand for null."""
 
 
 def _texts(values: Sequence[str]) -> tuple[bytes, Iterable[int]]:
@@ -79,6 +80,7 @@ def _ends(sizes: Iterable[int], count: int, type_: type[np.generic]) -> pa.Buffe
 
 
 def _validity(mask: Mask | None) -> pa.Buffer | None:
+    """Return a bitmap of the rows with a value; None if no value is null."""
     return None if mask is None else _bits(~mask)
 
 
@@ -94,7 +96,7 @@ WORDS = {
     "message": _OF_ALL_ROWS | {"bodies_kept", "version", "socket_type", "peer_socket_type", "kind", "confidence"},
     "frame": _OF_ALL_ROWS,
 }
-"""The columns of words, by record type."""
+"""Types of the columns of words, by record types that are rows."""
 
 PAYLOAD = pa.struct([("protocol", pa.string()), ("summary", pa.string()), ("fields", pa.string())])
 
@@ -170,7 +172,7 @@ def lists(column: Lists) -> pa.Array:
 
 
 def payloads(column: Payloads) -> pa.Array:
-    """Convert short texts of one frame together, and all other payloads one by one."""
+    """Convert payloads: short texts of one frame together, all others one by one."""
     inside, count = column.inside, len(column.inside)
     if not inside.any():
         return pa.nulls(count, PAYLOAD)
@@ -200,7 +202,7 @@ def payloads(column: Payloads) -> pa.Array:
 
 
 class _Contents(NamedTuple):
-    """Payloads of some rows. `protocols` has a single element if all are equal; `fields` are JSON."""
+    """Protocols (a single one if all are equal), summaries, and fields as JSON, of some rows."""
 
     rows: Int64
     protocols: Sequence[str]

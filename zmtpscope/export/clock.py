@@ -24,7 +24,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock:
-    """Formats nanoseconds since the epoch like tshark's `-t`, to six decimals."""
+    """Formats nanoseconds since the epoch like tshark's `-t`, to six decimals.
+
+    `start` returns the time of the first packet.
+    """
 
     def __init__(self, form: str, start: Callable[[], int | None]) -> None:
         self.form = form
@@ -67,7 +70,7 @@ def _day(seconds: int, pattern: str, zone: tzinfo | None) -> str:
 
 
 def span(first: int, last: int) -> str:
-    """`12.345 s from 2026-11-27 10:00:00 UTC`, a period."""
+    """Describe a period: `12.345 s from 2026-11-27 10:00:00 UTC`."""
     began = datetime.fromtimestamp(first // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return f"{(last - first) / SECOND:.3f} s from {began}"
 

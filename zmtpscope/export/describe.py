@@ -1,4 +1,4 @@
-"""Descriptions of records, for the last column of a line."""
+"""Describes a record in a few words, for the last column of a line."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ LONGEST_SENTENCE = 400
 """Characters of a finding in a line; real texts with names of peers have fewer than 300."""
 
 SUMS = frozenset({*FINDING_BY_OUTCOME.values(), PACKETS_DROPPED, CLOCK_WENT_BACK})
-"""These findings include the number of events in their text."""
+"""Findings whose text includes the number of events."""
 
 GIVEN_UP = {"end of the connection": "waited for until the end"}
+"""Longer texts for some reasons of a gap."""
 
 SPELT = {"HELLO": "(spelt WELCOME on the wire)", "ERROR": "(spelt ^RROR on the wire)"}
 """Remarks on names that libzmq spells differently in PLAIN (wire.md 8.2)."""
 
 MAX_OF_DATA = 68
-"""Characters of unparsed octets: enough hex digits for all octets of a record."""
+"""Characters of unparsed octets: the hex digits of all octets in the record."""
 
 SMALL = 6
 """Octets after a command name that are too few to mention."""
@@ -39,7 +40,10 @@ SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
 
 
 def describe_greeting(values: Values) -> str:
-    """Describe a greeting: `GREETING 3.1 CURVE`, `GREETING 2.0 SUB`."""
+    """Describe a greeting: `GREETING 3.1 CURVE`, `GREETING 2.0 SUB`.
+
+    1.0 and 2.0 have no mechanism, but identify the sender.
+    """
     version, mechanism, length = values["version_announced"], values["mechanism"], values["length"]
     words = ["GREETING"]
     if values["form"] == "zws-identity":
@@ -129,6 +133,7 @@ def _words_of_curve(values: Values) -> Iterator[str]:
 
 
 def describe_gap(values: Values) -> str:
+    """Describe the size of a gap, and where parsing resumes."""
     resumed = values["resumed_at"]
     after = "no frame found after it" if resumed is None else f"parsing resumes at offset {resumed}"
     why = GIVEN_UP.get(values["reason"], values["reason"])
@@ -179,6 +184,7 @@ def describe_retransmission(values: Values) -> str:
 
 
 def describe_leftover(values: Values) -> str:
+    """Describe size, reason and first octets of data that was not dissected."""
     octets = counted(values["bytes"], "octet")
     what = "of an incomplete greeting or frame" if values["kind"] == "unfinished" else "not understood"
     begins = f": {preview(values['data'], values['bytes'], MAX_OF_DATA)}" if values["data"] else ""
@@ -186,6 +192,7 @@ def describe_leftover(values: Values) -> str:
 
 
 def describe_finding(values: Values) -> str:
+    """Write severity, id and text, but no hint."""
     count = values["count"] or 1
     more = f" ({count} times more, the last in packet {values['last_packet']})"
     if count == 1 or values["id"] in SUMS:
@@ -198,6 +205,7 @@ def _duration(nanoseconds: int) -> str:
 
 
 def describe_connection(values: Values) -> str:
+    """Describe the end of a connection, its protocol, and the amount that each side sent."""
     words = [_end_of(values)]
     unseen = values["handshake"] == "unseen"
     if values["version"] is not None:
@@ -220,6 +228,7 @@ def describe_connection(values: Values) -> str:
 
 
 def _end_of(values: Values) -> str:
+    """Describe which side closed first, when, and with what effect."""
     how: str = values["close"]
     start: int = values["start_ns"]
     end: int = values["end_ns"]
@@ -251,6 +260,7 @@ def _end_of(values: Values) -> str:
 
 
 UNSEEN = {"reused": "ended unseen", "evicted": "given up"}
+"""Words for ends of connections that were not captured."""
 
 
 def _by(values: Values, side: int) -> str:
@@ -268,7 +278,7 @@ def _opened_and_sealed(values: Values) -> Iterator[str]:
 
 
 def _by_sender(values: Values, counts: Sequence[int], noun: str) -> str:
-    """`1 message from REQ, 2 from REP:5555`, or `no messages`."""
+    """Count by sender: `1 message from REQ, 2 from REP:5555`, or `no messages`."""
     if not any(counts):
         return f"no {noun}s"
     (first, count), *others = [(side, count) for side, count in enumerate(counts) if count]
@@ -367,3 +377,4 @@ DESCRIBE: dict[str, Callable[[Values], str]] = {
     "delivery": describe_delivery,
     "diagnosis": describe_diagnosis,
 }
+"""Functions by record type, for records that are no rows."""

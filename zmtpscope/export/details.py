@@ -18,15 +18,15 @@ from zmtpscope.zmtp.reader import FieldNode
 INDENT = "    "
 SHOWN_PACKETS = 8
 OPENED = 1
-"""Sources above this number are unpacked from messages."""
+"""The last source with octets from packets. Later sources are unpacked from messages."""
 MAX_FIELDS = 20_000
 """Fields of a unit to print; a message with a dissector has at most half as many."""
 ROW = 16
 
 
 def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
-    """Yield a line for the unit with its packets, then for each field with its stream offsets (both included) and
-    value."""
+    """Yield a line for each field with its octets (stream offsets, both included) and value, and for the unit with its
+    packets."""
     secrets = [] if show_secrets else secret_spans(detail.tree)
     lines = _node_lines(detail.tree, INDENT, secrets)
     where = f"source {detail.source}" if detail.source > OPENED else _packets(detail.slices)
@@ -37,7 +37,7 @@ def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
 
 
 def _packets(slices: list[PacketSlice]) -> str:
-    """`packet 12`, or several with the octets of each."""
+    """Name the packets of a unit: `packet 12`, or several with the octets of each."""
     if len(slices) == 1:
         return f"packet {slices[0].packet & PACKET_MASK}"
     names = [f"{part.packet & PACKET_MASK} {_place(part.start, part.stop)}" for part in slices]
@@ -60,6 +60,7 @@ def _node_lines(node: FieldNode, indent: str, secrets: list[range]) -> Iterator[
 
 
 def value_text(node: FieldNode) -> str:
+    """Write a field's value, which must not be null."""
     if isinstance(node.value, bytes):
         size = len(node.value)
         return preview(node.value, size, 64) + (f" ({size} octets)" if size > 16 else "")

@@ -15,7 +15,7 @@ BUFFER = 1 << 20
 
 
 class OutputFile:
-    """Replaces `target`: `open` creates a temporary file, `finish` flushes it, `commit` moves it to its place, and
+    """Will replace `target`: `open` creates a temporary file, `finish` flushes it, `commit` moves it to its place, and
     `discard` removes it.
 
     Every method raises an `OSError` that names the target. `octets` is the number of octets written.
@@ -34,6 +34,7 @@ class OutputFile:
         """
 
     def open(self) -> None:
+        """Create the file, empty and readable by its owner only."""
         with self._naming_target():
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             self._file = os.fdopen(descriptor, "wb", BUFFER)
@@ -65,7 +66,7 @@ class OutputFile:
         """Write buffered octets. The file is not visible before `commit`."""
 
     def close(self) -> None:
-        """A writer must not decide when the file is complete; see `commit`."""
+        """Do nothing, since a writer must not decide when the file is complete; see `commit`."""
 
     def finish(self) -> None:
         if self._file is not None:
@@ -77,10 +78,12 @@ class OutputFile:
             self._file, self.closed = None, True
 
     def commit(self) -> None:
+        """Make the file visible, in place of an existing one."""
         with self._naming_target():
             os.replace(self._path, self.target)
 
     def discard(self) -> None:
+        """Remove the file unless it was committed."""
         file, self._file, self.closed = self._file, None, True
         if file is not None:
             with suppress(OSError):  # buffered data that failed before fails again
@@ -96,12 +99,14 @@ class OutputFile:
 
 
 def write_file(path: Path, octets: bytes) -> None:
+    """Raises an `OSError` that names the file."""
     with OutputFile(path) as file:
         file.write(octets)
 
 
 def check_replaceable(directory: Path, files: Iterable[Path], *, force: bool) -> None:
-    """Raise an `OSError` if a file cannot be created or replaced. `force` permits to replace files."""
+    """Raise `FileExistsError` if one of these files exists, unless `force` is set; `NotADirectoryError` or
+    `IsADirectoryError` for a path that cannot be replaced."""
     if directory.exists() and not directory.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
     for path in files:

@@ -16,7 +16,7 @@ from zmtpscope.export.styles import Paint, plain
 from zmtpscope.export.words import packet_name
 
 NARROWEST_PACKET = 5
-"""Initial width of the packet column."""
+"""Initial width of the packet column, which grows."""
 
 Files = Sequence[str | None]
 
@@ -30,7 +30,7 @@ class Front:
         self.width = NARROWEST_PACKET
         self._row = (0, 0, 0, 0)
         self._text = ""
-        """The text of the last row, since a packet may have many rows."""
+        """The packet of the last row as text, since a packet may have many rows."""
 
     def copy(self) -> Front:
         copied = copy(self)
@@ -39,7 +39,8 @@ class Front:
 
     @property
     def origin(self) -> int | None:
-        """The time (ns) from which seconds count. None for other formats, with colour, and before the first line."""
+        """The time (ns) from which lines count, if they show only numbers without colour; otherwise, and before the
+        first line, None."""
         return self.clock.origin if self.paint is plain else None
 
     def of(self, packet: str, time: int) -> str:
@@ -60,13 +61,18 @@ class Front:
 
 
 NARROWEST, WIDEST = 17, 28
-"""Columns for sender and receiver, such as `"worker-12…" > ROUTER:5555`. Wider contents shift only their own line."""
+"""Columns for sender and receiver, such as `:54321 > PUB:5555` and `"worker-12…" > ROUTER:5555`.
+
+The column grows with its contents; wider ones shift only their own line.
+"""
 
 NARROWEST_FULL, WIDEST_FULL = 21, 48
+"""Columns of each address if all lines have both."""
 
 TO = " > "
 
 STYLES = "side 0", "side 1"
+"""Styles of the sender, by side."""
 
 MAX_COLUMNS = 10_000
 
@@ -81,11 +87,12 @@ class SidesColumn:
         self._paint = paint
         self._wide = wide
         self._sides: dict[int, tuple[SideNames, SideNames]] = {}
+        """Names of connections that have been shown."""
         self._width = NARROWEST_FULL if wide else NARROWEST
         self._number_width = 3
         self._columns: dict[tuple[int, int | None], Column] = {}
         self.changes = 0
-        """Number of changes of the texts."""
+        """Number of changes of texts in this column."""
 
     def copy(self) -> SidesColumn:
         copied = copy(self)
@@ -94,10 +101,11 @@ class SidesColumn:
         return copied
 
     def is_new(self, stream: Stream) -> bool:
+        """Whether no line has shown the addresses of this connection yet."""
         return stream.conn is not None and stream.conn not in self._sides
 
     def learn(self, stream: Stream, socket_type: str | None, identity: str | None) -> None:
-        """Datagrams are ignored."""
+        """Note type and identity of a stream's sender. Datagrams are ignored."""
         if stream.conn is None or stream.side is None or not (socket_type or identity):
             return
         if self._sides_of(stream)[stream.side].learn(socket_type, identity):
@@ -120,6 +128,7 @@ class SidesColumn:
         return column
 
     def last_names(self, stream: Stream) -> Column:
+        """Return the text of the last line of a connection, and forget the connection."""
         column = self.names(stream) if self._wide else self._addresses(stream, f"c{stream.conn}")
         if stream.conn is not None:
             self._sides.pop(stream.conn, None)
@@ -127,6 +136,7 @@ class SidesColumn:
         return column
 
     def nobody(self, what: str) -> Column:
+        """Fill the column for a record without a connection."""
         return self._column(what, "", "", None, grows=False)
 
     def _addresses(self, stream: Stream, number: str) -> Column:
@@ -141,7 +151,7 @@ class SidesColumn:
             self._columns.pop((conn, side), None)
 
     def _column(self, source: str, target: str, number: str, side: int | None, *, grows: bool) -> Column:
-        """Pad both names to the width of the column, which they widen if it `grows`."""
+        """Pad the names of both sides to the width of the column. `grows`: they may widen it."""
         needed = max(len(source), len(target)) if self._wide else len(source) + len(TO) + len(target)
         widest = WIDEST_FULL if self._wide else WIDEST
         if (grows and self._width < needed <= widest) or len(number) > self._number_width:
@@ -161,7 +171,7 @@ class SidesColumn:
         return (other, one) if stream.side == 1 else (one, other)
 
     def _sides_of(self, stream: Stream) -> tuple[SideNames, SideNames]:
-        """Return side 0 and 1, or sender and receiver of datagrams."""
+        """Return side 0 and side 1; for datagrams, sender and receiver."""
         sides = None if stream.conn is None else self._sides.get(stream.conn)
         if sides is None:
             sides = side_names(stream)

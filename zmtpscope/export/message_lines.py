@@ -14,7 +14,7 @@ from zmtpscope.records import to_text
 TAB = b"\t"
 
 Render = Callable[[Sequence[bytes], int], bytes]
-"""Formats a message: (parts, nanoseconds since the epoch) to octets."""
+"""Formats (parts, nanoseconds since the epoch) as the octets of a message, with its end."""
 
 
 def typed(octets: bytes) -> str:
@@ -52,7 +52,7 @@ def _json_of_addressed(parts: Sequence[bytes], time: int) -> bytes:
 
 
 def _json(parts: Sequence[bytes], time: int, peer: str | None = None) -> bytes:
-    """Names and formats are those of `zmtpscope.records`."""
+    """Write a message as JSON, with names and formats as in `zmtpscope.records`."""
     values = {
         "ts_ns": time,
         "time": timestamp(time),

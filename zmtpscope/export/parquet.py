@@ -14,7 +14,7 @@ from zmtpscope.export.files import OutputFile
 
 GROUP_ROWS = 1 << 16
 GROUP_OCTETS = 32 << 20
-"""Memory of a row group."""
+"""Memory of a row group, which ends with the rows that reach a limit."""
 
 MAX_PARTS = 64
 """Waiting batches; more are joined, since small batches are mostly overhead."""
@@ -90,6 +90,7 @@ class ParquetRows:
 
 
 def _leaves(path: str, type_: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """Yield the Parquet columns of a table column, by name."""
     if pa.types.is_list(type_):
         yield from _leaves(f"{path}.list.element", type_.value_type)
     elif pa.types.is_struct(type_):

@@ -17,9 +17,9 @@ STATISTICS = 5
 COMMENT = 1
 """Option of every block."""
 APPLICATION = 4
-"""Option of a section header."""
+"""Option of a section header: the writing application."""
 NAME, FILTER = 2, 11
-"""Options of an interface. The filter is a zero octet and the text."""
+"""Options of an interface; the filter is 0, then the text as libpcap prints it."""
 START_TIME, END_TIME, RECEIVED, DROPPED, DELIVERED = 2, 3, 4, 5, 8
 """isb_starttime, isb_endtime, isb_ifrecv, isb_ifdrop, isb_usrdeliv."""
 MAGIC, MAJOR, MINOR = 0x1A2B3C4D, 1, 0
@@ -42,13 +42,13 @@ _count = Struct("<Q").pack
 
 
 def section_header(comment: str = "") -> bytes:
-    """Tools show `comment` as a property of the capture."""
+    """Encode a section header; tools show `comment` as a property of the capture."""
     about = _options((COMMENT, comment.encode()), (APPLICATION, f"zmtpscope {__version__}".encode()))
     return _block(SECTION, _section(MAGIC, MAJOR, MINOR, UNKNOWN_LENGTH) + about)
 
 
 def interface_description(link_type: int, name: str = "", snap_length: int = NO_SNAP_LENGTH, filter: str = "") -> bytes:
-    """The first of a section is interface 0."""
+    """Encode the description of an interface. The first of a section is interface 0."""
     options = _options(
         (NAME, name.encode(errors="surrogateescape")),
         (TIME_RESOLUTION, bytes([NANOSECONDS])),
@@ -58,7 +58,7 @@ def interface_description(link_type: int, name: str = "", snap_length: int = NO_
 
 
 def packet_block(interface: int, time: int, packet: bytes, original: int, comment: str = "") -> bytes:
-    """`original` is the number of octets on the wire; `packet` may be their beginning."""
+    """Encode a packet. `original` is the number of octets on the wire; `packet` may be their beginning."""
     size = len(packet)
     padding = -size % 4
     options = _options((COMMENT, comment.encode(errors="replace"))) if comment else b""
@@ -69,8 +69,10 @@ def packet_block(interface: int, time: int, packet: bytes, original: int, commen
 
 @dataclass(frozen=True)
 class InterfaceStatistics:
-    """Between `start` and `end` (ns). Of `received` packets that passed the filter, `dropped` were not written and
-    `delivered` are in the file."""
+    """Statistics of an interface between two times (ns).
+
+    Of `received` packets that passed the filter, `dropped` were not written and `delivered` are in the file.
+    """
 
     start: int
     end: int
@@ -81,7 +83,7 @@ class InterfaceStatistics:
 
 
 def interface_statistics(interface: int, statistics: InterfaceStatistics) -> bytes:
-    """If an interface has several, the last is valid."""
+    """Encode counts since `start`. If an interface has several, the last is valid."""
     high, low = statistics.end >> 32, statistics.end & 0xFFFFFFFF
     options = _options(
         (COMMENT, statistics.comment.encode()),
@@ -95,12 +97,15 @@ def interface_statistics(interface: int, statistics: InterfaceStatistics) -> byt
 
 
 class PcapngWriter:
+    """Writes IP packets of one interface to `file`, headers at once."""
+
     def __init__(self, file: BinaryIO, comment: str) -> None:
         self._file = file
         file.write(section_header(comment) + interface_description(RAW_IP))
         file.flush()
 
     def write(self, time: int, packets: Sequence[bytes]) -> None:
+        """Write IP packets with one time, and flush the file."""
         self._file.write(b"".join([packet_block(0, time, packet, len(packet)) for packet in packets]))
         self._file.flush()
 
@@ -121,7 +126,7 @@ def _options(*options: tuple[int, bytes]) -> bytes:
 
 
 def _cut(value: bytes) -> bytes:
-    """Truncate, but not within a character."""
+    """Truncate to the length of an option, not within a character."""
     if len(value) <= LONGEST_OPTION:
         return value
     return value[:LONGEST_OPTION].decode(errors="ignore").encode()

@@ -9,26 +9,28 @@ from zmtpscope.payloads.values import NO_MORE
 from zmtpscope.words import cut
 
 READABLE = 0.65
-"""A body with a smaller share of readable octets is shown as hex digits."""
+"""Share of readable octets of a body that is shown as text; others are shown as hex digits."""
 
 OCTETS = 4
-"""Octets examined for each character of a line."""
+"""Number of octets examined for each character of a line."""
 
 LEAST = 8
 """Characters that a part of a message needs to be shown."""
 
 MAX_IN_FRONT, MIN_IN_FRONT = 4, 12
-"""Limits of each part before the last: a quarter of the line, but at least 12 characters."""
+"""Limit of each part before the last: one part in `MAX_IN_FRONT` of the line, but at least `MIN_IN_FRONT`
+characters."""
 
 BETWEEN = " | "
 
 _BLANK = re.compile(r"[ \t\r\n]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _CUT = re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,2}$")
+"""A UTF-8 character that may be truncated."""
 
 
 def quoted(text: str, limit: int = 40) -> str:
-    """Quote a name, in about `limit` characters."""
+    """Write a name (topic, identity, group, reason) in quotes, in about `limit` characters."""
     return f'"{cut(safe_text(text), limit)}"'
 
 

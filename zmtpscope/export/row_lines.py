@@ -11,7 +11,7 @@ from zmtpscope.export.rows import RowWords
 
 @compiled.where_possible
 def lines_of(words: RowWords, rows: Sequence[int], names: Sequence[Column], front: Front) -> list[str]:
-    """`names` are sender and receiver of each row."""
+    """Format rows without a terminal. `names` are sender and receiver of each row."""
     lines = []
     for row, (who, _) in zip(rows, names, strict=True):
         packet, time = words.packet_and_time(row)

@@ -24,9 +24,10 @@ PREVIEW = 80
 
 MIN_PREVIEW = 12
 MAX_SIZES = 5
+"""Frames whose sizes are in a line."""
 
 MAX_ADDRESSES = 5
-"""Each is one hop, and few networks have more."""
+"""Addresses of an envelope in a line. Each is one hop, and few networks have more."""
 
 LONGEST_TOPIC, LONGEST_ADDRESS = 40, 20
 
@@ -50,15 +51,16 @@ class _Lists(NamedTuple):
 
 
 class RowWords:
-    """`width` is the terminal width."""
+    """Writes rows in words. `width` is the terminal width, or None."""
 
     def __init__(self, columns: RowColumns[Any], options: Options, width: int | None) -> None:
         self.columns = columns
         self.options = options
         self.width = width
         self.messages = columns if isinstance(columns, MessageColumns) else None
-        """The columns, if they are messages."""
+        """The columns if rows are messages."""
         self.compiled: object = None
+        """State of the compiled `lines_of`."""
 
     @cached_property
     def _lists(self) -> _Lists:
@@ -85,7 +87,7 @@ class RowWords:
         return sum(lists.sizes[lists.first[index] : lists.last[index] + 1])
 
     def describe(self, index: int, used: int) -> str:
-        """`used` is the number of characters before the description."""
+        """Describe a row, after `used` characters of its line."""
         lists = self._lists
         if self.messages is None:
             frame = lists.first[index]
@@ -97,7 +99,7 @@ class RowWords:
         return what if lists.flags[lists.first[index]] & SPECIAL else what + self._carried(index, used + len(what))
 
     def named(self, index: int) -> str:
-        """Describe kind and size of a message, with its topic or addresses."""
+        """Describe a message without contents: kind and size, and its topic or addresses."""
         lists = self._lists
         first, last = lists.first[index], lists.last[index]
         sender = self.sender(index)
@@ -123,13 +125,13 @@ class RowWords:
         return what
 
     def content(self, index: int) -> str:
-        """Describe contents only, without sizes, topic and addresses."""
+        """Describe the contents of a message, without sizes, topic and addresses."""
         if self._lists.flags[self._lists.first[index]] & SPECIAL:
             return self._special(index, "")
         return self._carried(index, 0).lstrip(" ")
 
     def _carried(self, index: int, used: int) -> str:
-        """The payload summary of a message, or the start of its frames."""
+        """Return the payload summary of a message, or the start of its frames."""
         made = None if self.messages is None else self.messages.made.of(index)
         if made is not None and made.protocol not in NOT_SHOWN:
             return inside(made, self._room(used))
@@ -184,6 +186,7 @@ def doubt(sender: Sender) -> str:
 
 
 def room(width: int | None, used: int) -> int:
+    """Return the number of characters left after `used` ones."""
     return PREVIEW if width is None else max(MIN_PREVIEW, width - used - 2)
 
 
@@ -192,11 +195,12 @@ def limit_of_bodies(options: Options, room: int) -> int:
 
 
 def inside(made: Dissected, room: int) -> str:
+    """Write the payload summary, truncated to fit."""
     summary = made.summary[: room + 1]  # the rest would be cut off
     return f"  {cut(f'{made.protocol} {safe_text(summary)}', room)}"
 
 
 @lru_cache(maxsize=1024)
 def name_of(octets: bytes, limit: int) -> str:
-    """Cached, since few names repeat often."""
+    """Write a topic, group or address in quotes. Cached, since few names repeat often."""
     return quoted(to_text(octets), limit)

@@ -16,7 +16,7 @@ ZRE_IDENTITY = 17
 """Octets of a ZRE node's identity: 01 and its UUID."""
 
 OPENER = 0
-"""The port of this side differs in each connection and means nothing."""
+"""The side whose port is different each time and therefore meaningless."""
 
 
 class SideNames:
@@ -30,7 +30,7 @@ class SideNames:
         self.short = short_name(None, None, port, side)
 
     def learn(self, socket_type: str | None, identity: str | None) -> bool:
-        """Return whether type or identity is new."""
+        """Learn from a greeting or command; return whether this is new."""
         before = self.socket_type, self.identity
         self.socket_type, self.identity = socket_type or self.socket_type, identity or self.identity
         if before == (self.socket_type, self.identity):
@@ -44,12 +44,13 @@ class SideNames:
 
 
 def side_names(stream: Stream) -> tuple[SideNames, SideNames]:
+    """Return the names of side 0 and side 1, or of sender and receiver of datagrams."""
     one, other = stream.ends
     return SideNames(host_port(*one), one[1], 0), SideNames(host_port(*other), other[1], 1)
 
 
 def named(identity: str, limit: int = LONGEST_IDENTITY) -> str:
-    """Shorten an identity. ZRE nodes have the form of zre.md 3 and 8."""
+    """Shorten an identity; for a ZRE node, to the usual form (zre.md 3 and 8)."""
     octets = from_text(identity)
     if len(octets) == ZRE_IDENTITY and octets[0] == 1:
         return f"ZRE {octets[1:4].hex().upper()}"
@@ -62,7 +63,7 @@ def name_and_type(socket_type: str | None, identity: str | None) -> list[str]:
 
 
 def short_name(socket_type: str | None, identity: str | None, port: int | None, side: int) -> str:
-    """`"worker-1"`, `SUB`, `PUB:5556`, `:5556`.
+    """Return a short name: `"worker-1"`, `SUB`, `PUB:5556`, `:5556`.
 
     The listener keeps its port, which also names a side without identity and type.
     """

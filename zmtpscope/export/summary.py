@@ -22,9 +22,9 @@ from zmtpscope.words import counted, host_port
 ENDS = {"fin": "FIN", "rst": "RST", "open": "nothing yet", "reused": "no packet seen", "evicted": "being given up"}
 LABEL = 16
 INDENT = " " * 11
-"""Indentation of endpoints below the severity of a finding."""
+"""Indentation of the endpoints of a finding, below its severity."""
 MAX_ROWS = 5
-"""Endpoints listed for each kind of finding."""
+"""Endpoints listed for each kind of finding, most findings first."""
 
 
 def summary_lines(
@@ -36,7 +36,11 @@ def summary_lines(
     files: Sequence[str | None] = (),
     chat: bool = False,
 ) -> Iterator[str]:
-    """`files` are indexed by packet references. `chat` lists findings about normal events, which are always counted."""
+    """Yield packets, connections, versions, mechanisms, messages, damage, findings.
+
+    `files` are indexed by packet references. `chat` also lists findings about normal events or habits, which are always
+    counted.
+    """
     first, last = statistics.first_time, statistics.last_time
     when = "" if first is None or last is None else f", {span(first, last)}"
     yield labelled("packets", f"{statistics.packets} ({counted(statistics.octets, 'octet')}{when})")
@@ -80,6 +84,7 @@ def summary_lines(
 
 
 def damage_of(summary: Summary, statistics: CaptureStatistics, problems: Sequence[CaptureProblem]) -> list[str]:
+    """Describe octets or packets that were not understood, dropped, lost or unreadable."""
     damage = []
     if summary.sums.undissected:
         damage.append(f"{counted(summary.sums.undissected, 'octet')} not understood")
@@ -92,12 +97,12 @@ def damage_of(summary: Summary, statistics: CaptureStatistics, problems: Sequenc
 
 
 def dropped(drops: Mapping[str, int]) -> str:
-    """`12 packets dropped while captured: 12 on eth0`."""
+    """Write `12 packets dropped while captured: 12 on eth0`."""
     return f"{counted(sum(drops.values()), 'packet')} dropped while captured: {by_interface(drops)}"
 
 
 def _finding_lines(summary: Summary, paint: Paint, files: Sequence[str | None], chat: bool) -> Iterator[str]:
-    """Yield counts by severity, then each kind with its remedy and endpoints, the worst first."""
+    """Yield the number of findings by severity, then each kind with its remedy and endpoints, the worst first."""
     counts, lines, news = [], [], True
     for severity in SEVERITIES:
         kinds = sorted((id_, count) for (of, id_), count in summary.findings.items() if of == severity)
@@ -134,14 +139,15 @@ def _from_whom(at: AtEndpoint) -> str:
 
 
 def _first_of(at: AtEndpoint, files: Sequence[str | None]) -> str:
-    """`packet 12`, or `3 times, first in packet b.pcap:12`."""
+    """Write `packet 12`, or `3 times, first in packet b.pcap:12`."""
     file, packet = at.first.packet >> FILE_SHIFT, at.first.packet & PACKET_MASK
     name = packet_name(files[file] if file < len(files) else None, packet, files)
     return f"packet {name}" if at.count == 1 else f"{at.count} times, first in packet {name}"
 
 
 def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterator[str]:
-    """Yield two sums that account for every packet, and for every octet of connections with records."""
+    """Yield the two sums that account for every packet and octet of connections with records: proof that nothing was
+    lost."""
     other = {"TCP": statistics.tcp_segments, "UDP": statistics.udp_datagrams, **dict(sorted(statistics.other.items()))}
     yield labelled("packets", f"{statistics.packets} = {_sum(other)}")
     if statistics.fragments_given_up:
@@ -172,7 +178,7 @@ def labelled(label: str, text: str) -> str:
 
 
 def _counted(counts: Mapping[str, int] | Counter[str]) -> str:
-    """`3.1: 12, 2.0: 1`, the most frequent first."""
+    """Write `3.1: 12, 2.0: 1`, the most frequent first, then by word."""
     ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
     return ", ".join(f"{safe_text(word) or 'without a name'}: {count}" for word, count in ordered) or "none"
 

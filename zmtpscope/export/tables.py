@@ -26,7 +26,7 @@ from zmtpscope.export.values import as_base64, record_values
 from zmtpscope.records import PLURALS, RECORDS
 
 FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
-"""These start a formula in spreadsheets; the last four are full-width forms."""
+"""Characters that start a formula in spreadsheets; the last four are full-width forms."""
 
 APOSTROPHE = "'"
 """Precedes text that would be a formula or starts with an apostrophe, so a first apostrophe is never data."""
@@ -35,7 +35,7 @@ LINE_END = "\r\n"
 
 
 class JsonLinesTable:
-    """The lines of `read --json` for one record type, with only the members `columns`."""
+    """The lines of `read --json` for one record type, or only their members `columns`, in order."""
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self.rows = 0
@@ -50,7 +50,8 @@ class JsonLinesTable:
         rows = sum(len(run.orders) for run in batch.messages) + sum(len(run.orders) for run in batch.frames)
         self.rows += rows + len(batch.records)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Do nothing: all lines are written."""
 
     def _part(self, line: bytes) -> bytes:
         values = orjson.loads(line)
@@ -58,6 +59,8 @@ class JsonLinesTable:
 
 
 class CsvTable:
+    """One record type as CSV: a header line, then a line for each record."""
+
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self.rows = 0
         self._file = file
@@ -78,7 +81,8 @@ class CsvTable:
         self._file.write("".join(rows).encode())
         self.rows += len(rows)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Do nothing: all lines are written."""
 
     def _column_of(self, batch: Batch) -> Callable[[str], Column | list[Any]]:
         columns = columns_of_rows(batch, self._options)
@@ -97,6 +101,7 @@ def cells_of(column: Column | list[Any], cell_of: Callable[[Any], str]) -> list[
 
 
 def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Insert the column `time` after `ts_ns`."""
     if "ts_ns" not in columns:
         return columns
     behind = columns.index("ts_ns") + 1
@@ -104,11 +109,13 @@ def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def no_formula(text: str) -> str:
+    """Change a text that a spreadsheet would take for a formula."""
     first = text.lstrip()[:1]
     return APOSTROPHE + text if first == APOSTROPHE or first in FORMULA else text
 
 
 def text_cell(text: str) -> str:
+    """Change a text that a program would take for a formula or split."""
     text = no_formula(safe_text(text))
     return _quoted(text) if not text or "," in text or '"' in text else text
 
@@ -123,7 +130,7 @@ CELLS: dict[str, Callable[[Any], str]] = {
     "text": text_cell,
     "octets": lambda value: text_cell(as_base64(value)),
 }
-"""Other types use `json_cell`."""
+"""Functions by field type; lists, structs and json use `json_cell`."""
 
 
 def _quoted(text: str) -> str:
@@ -134,7 +141,7 @@ Columns = tuple[str, ...]
 
 
 class Table(Protocol):
-    """`add` takes batches of its record type only."""
+    """`add` takes batches of its record type only; `close` writes buffered records."""
 
     rows: int
 
@@ -147,7 +154,7 @@ MakeTable = Callable[[OutputFile, str, Columns, Options], Table]
 
 
 def table_maker(format: str) -> MakeTable:
-    """Raises `ImportError` if the library of the format is missing."""
+    """Return the function that creates a table. Raises `ImportError` if the library of the format is missing."""
     if format == "parquet":
         from zmtpscope.export.parquet import ParquetTable  # the only one that needs pyarrow
 
@@ -162,10 +169,10 @@ class Written(NamedTuple):
 
 
 class Tables:
-    """`selection` maps record types to columns.
+    """The files of one run. `selection` maps record types to columns.
 
-    Raises `FileExistsError` if a file exists, unless `force` is set, and `ImportError` like `table_maker`. At its end a
-    `with` block removes files that were not committed.
+    Raises `FileExistsError` if a file exists, unless `force` is set, and `ImportError` like `table_maker`. A `with`
+    block removes files that were not committed.
     """
 
     def __init__(
@@ -204,6 +211,7 @@ class Tables:
                 self._tables[record].add(part)
 
     def commit(self) -> list[Written]:
+        """Write buffered records, and move all files to their places."""
         for record, table in self._tables.items():
             table.close()
             self._files[record].finish()

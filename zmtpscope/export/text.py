@@ -37,7 +37,7 @@ from zmtpscope.records import DERIVED
 
 
 class Folding:
-    """Applies all folds in turn, unless `folds` is false.
+    """All folds, one after the other; none unless `folds`.
 
     If it `waits`, lines are delayed until it is known whether they repeat earlier ones; otherwise for about a second.
     """
@@ -48,11 +48,13 @@ class Folding:
             self._folds += HeartbeatFold(waits=waits), RetryFold(waits=waits), CutFold()
 
     def feed(self, ranges: Iterable[RowRange]) -> Iterable[RowRange]:
+        """Return the ranges to print now."""
         for fold in self._folds:
             ranges = fold.feed(ranges)
         return ranges
 
     def rest(self, ranges: Iterable[RowRange]) -> Iterable[RowRange]:
+        """Return the last ranges to print."""
         for fold in self._folds:
             ranges = _with_rest(fold, ranges)
         return ranges
@@ -64,15 +66,16 @@ def _with_rest(fold: Fold, ranges: Iterable[RowRange]) -> Iterator[RowRange]:
 
 
 Source = tuple[Record | RowWords, Files]
+"""Records or rows, with the files of their batch."""
 
 ROWS_AT_ONCE = 1000
 
 MAX_FRAMES = 1000
-"""Frames of a message to print field by field or in hex, unpacked ones included."""
+"""Frames of a message, unpacked ones too, to print field by field or in hex."""
 MORE_FRAMES = f"... and more than {MAX_FRAMES:,} frames: --frames prints one line for each, --json their bodies"
 
 MAX_BEACONS = 4096
-"""Only beacons that are not remembered are printed."""
+"""Beacons to remember, so that only new ones are printed."""
 
 HOW_TO_UNFOLD = "--all prints one line for each"
 
@@ -81,18 +84,18 @@ LOSS = "ZMTP-CONN-05"
 
 
 class Look(NamedTuple):
-    """`width` is the terminal width, or None. `wide` lines have both addresses."""
+    """How lines are written. `width` is the terminal width, or None. `wide` lines have both addresses."""
 
     clock: Clock
     paint: Paint = plain
     width: int | None = None
     wide: bool = False
     waits: bool = False
-    """Lines wait for records that may precede them. Otherwise each is printed with its packet."""
+    """Whether lines wait for records that may precede them; otherwise each is printed with its packet."""
     chat: bool = False
-    """Print findings about normal events or habits."""
+    """Whether to print findings about normal events or habits."""
     folds: bool = False
-    """Print one line for repeated heartbeats and retries."""
+    """Whether to count repeated heartbeats and retries, and print them as one line."""
     tree: bool = False
     hex: bool = False
 
@@ -106,7 +109,7 @@ class TextLines:
         self.folding = Folding(folds=look.folds, waits=look.waits)
         self.front = Front(look.clock, look.paint)
         self.hints: set[str] = set()
-        """Printed hints."""
+        """Hints that were printed, each once."""
         self.beacons: set[tuple[str, str]] = set()
         """Contents and sources of printed beacons."""
         self.gap: tuple[Stream | None, int | None] | None = None
@@ -119,13 +122,13 @@ class TextLines:
         return self._lines(self.folding.rest(self.order.finish()))
 
     def lines_in_order(self, batch: Batch) -> Iterator[tuple[int, str]]:
-        """Yield (number of the record in the batch, line) in the order of records, not of time.
+        """Yield the lines in the order of records, not of time, each with the record's number in the batch.
 
         Records without news have no line.
         """
         number = 0
         words: dict[int, RowWords] = {}
-        """A table can have many ranges."""
+        """Rows by table, because a table can have many ranges."""
         for item, low, high in batch.ranges():
             if isinstance(item, Record):
                 made: Sequence[str | None] = [self._record(item, batch.files)]
@@ -193,7 +196,7 @@ class TextLines:
         return self._line_of(repeats.last, files, repeats.text, HOW_TO_UNFOLD)
 
     def _line_of(self, record: Record, files: Files, words: str, hint: str | None) -> str:
-        """Each hint is printed once in a run."""
+        """Write the line of a record. Each hint is printed once in a run."""
         kind = record.type
         who, columns = self._who_of_record(record)
         if kind == "connection":
@@ -215,6 +218,7 @@ class TextLines:
         return wrap(prefix, used, what, self.look.width) + "\n"
 
     def _left_out(self, finding: Record) -> bool:
+        """Whether a finding is a normal event, a habit, or repeats the line of a gap."""
         severity, id_ = finding.own["severity"], finding.own["id"]
         if id_ == LOSS:
             return _place(finding) == self.gap
@@ -239,10 +243,10 @@ class TextLines:
         return [self._fitting(words, row, name, self.look.width) for row, name in zip(rows, names, strict=True)]
 
     def _names(self, words: RowWords, rows: Sequence[int]) -> list[Column]:
-        """The first line of a connection differs."""
+        """Return the sender and receiver of each row; the first line of a connection differs."""
         names: list[Column] = []
         known: dict[int, Column] = {}
-        """Valid while `changes` is unchanged."""
+        """Columns by sender, valid while `changes` is unchanged."""
         changes = self.sides.changes
         for row in rows:
             number = words.sender_of[row]
@@ -262,6 +266,7 @@ class TextLines:
         return names
 
     def _fitting(self, words: RowWords, row: int, name: Column, width: int) -> str:
+        """Write the line of a row in a terminal of `width` columns."""
         who, columns = name
         front = self.front.of_row(*words.packet_and_time(row), words.columns.files)
         prefix, used = self.look.paint("dim", front) + who, len(front) + columns
@@ -273,7 +278,7 @@ class TextLines:
         return self._wrapped(prefix, used, words.describe(row, INDENT))
 
     def _pass_rows(self, run: MessageTable | FrameTable, low: int, high: int, files: Files) -> None:
-        """Update the state as if the rows had been formatted."""
+        """Update the state as if the lines of rows had been formatted."""
         for part in run.part(low, high).by_sender() if isinstance(run, MessageTable) else (run,):
             is_new = self.sides.is_new(part.stream)
             self.sides.names(part.stream)
@@ -288,13 +293,13 @@ class TextLines:
             self.look.clock(int(run.times[high - 1]))
 
     def _introduce(self, sender: Sender) -> None:
-        """Learn the socket types of a sender and its peer."""
+        """Learn the socket types of a sender and its peer that no line has named."""
         stream = sender.stream
         self.sides.learn(stream, sender.socket_type, None)
         self.sides.learn(stream._replace(side=1 - (stream.side or 0)), sender.peer_socket_type, None)
 
     def _who_of_record(self, record: Record) -> tuple[str, int]:
-        """Return sender and receiver without the additions of this record, which its line describes."""
+        """Return the sender and receiver as known before this record, which describes its own additions."""
         kind, stream = record.type, record.stream
         if stream is None or stream.src_ip is None:
             return self.sides.nobody(kind if kind in DERIVED else "the capture")
@@ -346,6 +351,7 @@ IN_THE_LINE = ("id", "severity", "text", "hint", "count", "last_packet")
 
 
 def _own(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the fields that are not in the line of a record without octets."""
     front = {field.name for field in (*COMMON, *STREAM)}.union(IN_THE_LINE)
     for name, value in values.items():
         if name not in front and value is not None and value != []:

@@ -36,6 +36,7 @@ LATE = 1 << 62
 """Replaces the packet number of late records: after all packets."""
 
 Item = Record | MessageColumns | FrameTable
+"""The messages of a batch, and a run of frames, are rows."""
 
 T = TypeVar("T")
 
@@ -64,14 +65,15 @@ class TimeOrder(Generic[T]):
         self._sources: list[T] = []
         nothing = np.empty(0, np.int64)
         self._waiting = nothing, nothing, nothing, nothing
-        """Key, packet, item and row of each waiting record."""
+        """Key, packet, item and row of each waiting record, in order."""
         self._recent = nothing, nothing, nothing
-        """Time, ordinal and running sum of octets of the last records."""
+        """Time, ordinal and running sum of octets of the last records, for watermarks."""
         self._latest = EARLIEST
+        """Latest time of all earlier records."""
 
     def feed(self, batch: Batch) -> list[tuple[T, list[int]]]:
-        """Return the records that no longer wait as (source of an item, its rows). The rows of a single record are
-        [-1]."""
+        """Return the records that no longer wait, in order, as (source of an item, its rows); the rows of a single
+        record are [-1]."""
         columns, items = _columns_of(batch)
         if not items:
             return []
@@ -92,6 +94,7 @@ class TimeOrder(Generic[T]):
         return ranges
 
     def finish(self) -> list[tuple[T, list[int]]]:
+        """Return all waiting records, in order."""
         _, _, items, rows = self._waiting
         return self._ranges(items, rows)
 
@@ -115,6 +118,7 @@ class TimeOrder(Generic[T]):
         return latest[passed]
 
     def _ranges(self, source_of: Int64, row_of: Int64) -> list[tuple[T, list[int]]]:
+        """Join adjacent rows of one item."""
         cuts = np.flatnonzero(source_of[1:] != source_of[:-1]) + 1
         edges, rows = [0, *cuts.tolist(), len(source_of)], row_of.tolist()
         sources = [self._sources[source] for source in source_of[edges[:-1]].tolist()] if rows else []
@@ -122,7 +126,7 @@ class TimeOrder(Generic[T]):
 
 
 def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
-    """Return the records of a batch in order, and their items."""
+    """Return the records of a batch in order (by time if decided by one packet), and their items."""
     arranged = batch.arranged()
     items: list[Item] = []
     columns = _Columns(*[np.empty(0, np.int64)] * 6)
@@ -150,7 +154,7 @@ def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
 
 
 def _begins(ordinals: Int64) -> Int64:
-    """Return for each place the first place that the same segment decided."""
+    """Return for each place and the end the first place decided by the same segment."""
     places = np.arange(len(ordinals) + 1)
     places[1:-1] *= ordinals[1:] != ordinals[:-1]
     return np.maximum.accumulate(places)
@@ -168,7 +172,7 @@ def _order_of(keys: Int64, packets: Int64) -> Int64 | None:
 
 
 def _of_one(item: Record | FrameTable, index: int) -> tuple[int, int, int, int]:
-    """Return time, packet, ordinal and octets. Octets of a frame count in its message."""
+    """Return time, packet, ordinal and octets of a record or frame; octets of a frame count in its message."""
     if isinstance(item, FrameTable):
         return int(item.times[index]), int(item.packets[index]) & PACKET_MASK, int(item.orders[index]), 0
     if item.type == "connection":

@@ -27,7 +27,7 @@ SPARK = {"int": "BIGINT", "bool": "BOOLEAN", "text": "STRING", "octets": "BINARY
 
 
 def spark_schema(record: str) -> str:
-    """Return Spark's DDL for JSON lines and Parquet.
+    """Return Spark's DDL for the JSON lines and the Parquet file of a record type.
 
     Octets are base64 in JSON lines; Spark decodes them if the schema says BINARY. Names are quoted, since `offset` is a
     word of SQL.

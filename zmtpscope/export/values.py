@@ -30,6 +30,7 @@ def hidden_fields(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def secret_spans(tree: FieldNode) -> list[range]:
+    """Return the stream offsets of secrets in a unit."""
     leaves = list(tree.leaves())
     names = {leaf.name for leaf in leaves}
     secret = {name for name in names if name.endswith((".password", ".secret"))}
@@ -55,13 +56,14 @@ _NUMBERS = {
     name: [field.name for field in type_.fields[len(COMMON) :] if field.type == "int"]
     for name, type_ in RECORDS.items()
 }
+"""Numbers among the own fields of each record type."""
 _NUMBERS_OF = {name: itemgetter(*fields) for name, fields in _NUMBERS.items()}
 
 T = TypeVar("T")
 
 
 def record_values(record: Record, options: Options) -> dict[str, Any]:
-    """Return every field, by the names of `zmtpscope.records`."""
+    """Return every field, by the names of `zmtpscope.records`, with its `shown_fields`."""
     own = shown_fields(record, options)
     has_changes = own is not record.own or not (record.file or "").isascii()
     return {**record.values, "file": file_name(record.file), **own} if has_changes else record.values
@@ -96,7 +98,7 @@ def _shown_fields(record: Record, options: Options) -> dict[str, Any]:
 
 
 def as_base64(value: object) -> str:
-    """Raises `TypeError` for other values."""
+    """Encode octets for JSON. Raises `TypeError` for other values."""
     if isinstance(value, bytes):
         return b2a_base64(value, newline=False).decode()
     raise TypeError(f"no JSON for {type(value).__name__}")

@@ -20,19 +20,19 @@ SEVERITIES_IN_WORDS = {"error": "error", "warn": "warning", "note": "note", "cha
 
 
 def severities_in_words(counts: Mapping[str, int]) -> str:
-    """`1 error, 2 warnings`."""
+    """Write counts of severities: `1 error, 2 warnings`."""
     return ", ".join(counted(count, SEVERITIES_IN_WORDS[severity]) for severity, count in counts.items())
 
 
 def packet_name(file: str | None, packet: int | None, files: Sequence[str | None]) -> str:
-    """`12`, or `b.pcap:12` if there are several files; "" for None."""
+    """Name a packet: `12`, or `b.pcap:12` if there are several files; "" for None."""
     if packet is None:
         return ""
     return f"{safe_text(os.path.basename(file or '-'))}:{packet}" if len(files) > 1 else f"{packet}"
 
 
 def size(octets: float) -> str:
-    """`12.3 kB`, `1 octet`."""
+    """Write a size: `12.3 kB`, `1 octet`."""
     for scale, unit in SIZES:
         if octets >= scale:
             return scaled(octets / scale, unit)
@@ -40,12 +40,12 @@ def size(octets: float) -> str:
 
 
 def scaled(number: float, unit: str) -> str:
-    """Three significant digits and the unit, but all digits before the point: `1.23 s`, `1234 s`."""
+    """Write three significant digits and the unit, but all digits before the point: `1.23 s`, `1234 s`."""
     return f"{number:.0f} {unit}" if number >= 100 else f"{number:.3g} {unit}"
 
 
 def nothing_found(summary: Summary, statistics: CaptureStatistics) -> str | None:
-    """None if there is ZMTP."""
+    """Describe a capture without ZMTP, with a remedy; None if there is ZMTP."""
     if summary.connections or summary.datagram_kinds:
         return None
     packets = counted(statistics.packets, "packet")

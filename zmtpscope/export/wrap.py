@@ -1,19 +1,20 @@
-"""Wraps lines that are too long for the terminal."""
+"""Wraps lines that are too long for the terminal. Output to a file or a pipe is never wrapped."""
 
 from __future__ import annotations
 
 import re
 
 LEAST = 60
-"""Minimum columns to the right of the prefix."""
+"""Columns to the right of the prefix, for words that do not fit in one line."""
 
 INDENT = 8
+"""Indentation of words that start on a line of their own."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def wrap(prefix: str, used: int, words: str, width: int) -> str:
-    """Wrap `prefix`, which takes `used` columns, and `words` to lines of `width` columns.
+    """Return `prefix`, which takes `used` columns, and `words`, in lines of at most `width`.
 
     Further lines start below the first word or, if that leaves less than `LEAST` columns, after `INDENT`.
     """

@@ -20,6 +20,8 @@ GRACE = 1.0
 
 
 class FollowedCapture(Protocol):
+    """Iterate over `captures`, and always call `close`."""
+
     @property
     def title(self) -> str:
         """Interfaces, a file, or "-" for standard input."""
@@ -29,35 +31,37 @@ class FollowedCapture(Protocol):
         """Blocks of packets, for a single iteration that lasts as long as the capture."""
 
     def stop(self) -> None:
-        """Signal handlers and other threads may call this."""
+        """End the iteration after the packets written so far. Signal handlers and other threads may call this."""
 
     @property
     def dropped(self) -> int:
-        """Packets known to be lost."""
+        """Number of packets known to be lost."""
 
     @property
     def written_files(self) -> Sequence[CaptureFile]:
-        """Files of our own capture. The oldest may be removed."""
+        """The files of a capture of our own, of which the oldest may be removed."""
 
     @property
-    def failure(self) -> str | None: ...
+    def failure(self) -> str | None:
+        """Why the capture ended early."""
 
     def opening_lines(self) -> list[str]:
-        """Lines to print before the first packet."""
+        """Return lines to print before the first packet."""
 
     def news(self) -> list[str]:
-        """Lines about events since the last call, for example that an interface went down."""
+        """Return lines about events since the last call, for example that an interface went down."""
 
     def closing_lines(self) -> list[str]:
-        """Lines to print after the last packet: counts, losses, the `failure`."""
+        """Return lines to print after the last packet: counts, losses, the `failure`."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release all resources."""
 
 
 class OwnCapture:
     """Our own capture, which starts before the modules that read it are loaded.
 
-    Raises `CaptureRefused` when created.
+    `copy` receives the packets as they are written. Raises `CaptureRefused` when created.
     """
 
     def __init__(self, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
@@ -91,6 +95,7 @@ class OwnCapture:
         return self._status.failure
 
     def opening_lines(self) -> list[str]:
+        """Return source and engine, and that a pipe waits for its reader."""
         engine, others = self._status.engine, self._status.passed_over
         how = f" with {engine} ({'; '.join(others)})" if others else ""
         lines = [f"capturing on {self.title}{how}; Ctrl-C stops"]
@@ -103,6 +108,7 @@ class OwnCapture:
         return [notices.popleft() for _ in range(len(notices))]
 
     def closing_lines(self) -> list[str]:
+        """Return the number of packets, losses, the end of the reader of a pipe, and the `failure`."""
         packets, freezes = self.captures.statistics.packets, self._status.freezes
         full = f"; the kernel's buffer was full {counted(freezes, 'time')}" if freezes else ""
         lines = [*self.news(), f"{counted(packets, 'packet')} captured on {self.title}, {self.dropped} dropped{full}"]
@@ -113,6 +119,7 @@ class OwnCapture:
         return lines if self.failure is None else [*lines, self.failure]
 
     def close(self) -> None:
+        """Remove the files unless the user asked for them."""
         self._session.close()
         if self._copy is not None:
             self._copy.close()
@@ -139,16 +146,17 @@ class ForeignCapture:
         return sum(self.captures.statistics.dropped().values())
 
     def opening_lines(self) -> list[str]:
+        """Report a file that does not exist yet."""
         if self.title == "-" or os.path.exists(self.title):
             return []
         return [f"{self.title} does not exist yet; waiting for it, Ctrl-C stops"]
 
     def news(self) -> list[str]:
-        """The other tool prints its own messages."""
+        """Return nothing: the other tool prints its own messages."""
         return []
 
     def closing_lines(self) -> list[str]:
         return []
 
     def close(self) -> None:
-        """The file closes when it has been read."""
+        """Do nothing: the file closes when it has been read."""

@@ -23,8 +23,8 @@ class Payload:
     `claim` is called only for messages that match these declarations:
 
     - `begins`: possible first octets of the first content frame (bytes), or its possible prefixes (tuple); None: any
-    - `least_frames`: minimum number of content frames; with `looks_in_front`, frames before the content count too,
-    because an empty frame may be mistaken for a delimiter
+    - `least_frames`: minimum number of content frames; with `looks_in_front`, frames before the content count too:
+      in a message without a delimiter, an empty frame may have been taken for one
     - `socket_types`: possible socket types of the sender, with None if the type may be unknown; None: any
 
     `prefix` starts the names in field trees. A dissector that `judges` can report findings, so it also runs when only
@@ -62,8 +62,8 @@ class Payload:
     def claims_at_once(self, octets: bytes) -> bool:
         """Whether `claim` would return MAYBE if `octets` are the only content frame.
 
-        A dissector with this method claims by these octets alone, and never returns YES if other dissectors may claim
-        them.
+        A dissector with this method claims by these octets alone, regardless of earlier messages, and never returns YES
+        if other dissectors may claim them. So no call is made when the answer does not matter.
         """
         raise NotImplementedError
 

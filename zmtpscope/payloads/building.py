@@ -10,7 +10,7 @@ from zmtpscope.zmtp.reader import FieldNode
 
 
 class RecordBuilder:
-    """Values go into the open object or array, at first `fields`."""
+    """Collects the fields of a record. Values go into the open object or array, at first `fields`."""
 
     __slots__ = ("_open", "fields")
 
@@ -19,6 +19,7 @@ class RecordBuilder:
         self._open: Json = self.fields
 
     def store(self, name: str, value: Json) -> None:
+        """Add a field to an object, or an item to an array."""
         into = self._open
         if isinstance(into, list):
             into.append(plain(value))
@@ -29,7 +30,7 @@ class RecordBuilder:
         return self._open.setdefault(to_key(name), empty)
 
     def enter(self, container: Json) -> Json:
-        """Return the previous object or array, for `leave`."""
+        """Open an object or array; return the previous one for `leave`."""
         outer, self._open = self._open, container
         return outer
 
@@ -43,7 +44,7 @@ class Group(NamedTuple):
 
 
 class TreeBuilder:
-    """`nodes` are the top-level nodes of each frame, by frame index."""
+    """Builds the tree of a message. `nodes` are the top-level nodes of each frame, by frame index."""
 
     __slots__ = ("_frame", "_level", "nodes")
 
@@ -51,6 +52,7 @@ class TreeBuilder:
         self.nodes: dict[int, list[FieldNode]] = {}
 
     def go_to(self, frame: int) -> None:
+        """Add further nodes to this frame."""
         self._frame = frame
         self._level = self.nodes.setdefault(frame, [])
 
@@ -58,6 +60,7 @@ class TreeBuilder:
         self._level.append(FieldNode(name, start, length, shown(value)))
 
     def add(self, nodes: list[FieldNode]) -> None:
+        """Add nodes that another parser made."""
         self._level += nodes
 
     def begin(self, name: str, start: int) -> Group:

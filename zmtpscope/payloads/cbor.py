@@ -9,7 +9,7 @@ from zmtpscope.payloads.headed import ARRAY, BREAK, MAP, OCTETS, PIECES, SIMPLE,
 from zmtpscope.payloads.text import is_text
 
 _KINDS = (VALUE, VALUE, OCTETS, TEXT, ARRAY, MAP, TAG)
-"""By major type; 7 has several."""
+"""Kinds by major type; 7 has several."""
 
 _INDEFINITE: dict[int, tuple[int, int | None]] = {
     2: (PIECES, OCTETS),
@@ -18,12 +18,13 @@ _INDEFINITE: dict[int, tuple[int, int | None]] = {
     5: (MAP, None),
     7: (BREAK, None),
 }
+"""Kinds with indefinite lengths, by major type."""
 
 _SIMPLE = {20: False, 21: True, 22: None}
 _FLOATS = {25: Struct(">e"), 26: Struct(">f"), 27: Struct(">d")}
 
 BIGNUM, NEGATIVE_BIGNUM, EMBEDDED, SELF_DESCRIBED = 2, 3, 24, 55799
-"""Other tags (RFC 8949 3.4) are shown as numbers."""
+"""Tags (RFC 8949 3.4) whose meaning is shown; of others only the number."""
 
 _FIRST_MAP = 0xA0
 _DESCRIBES_ITSELF = b"\xd9\xd9\xf7"
@@ -101,6 +102,7 @@ class Cbor(Headed):
         reader.stop = outer
 
     def _read_pieces(self, reader: Reader, name: str, at: int, of: int) -> None:
+        """Read a text or octet string in pieces, from `at` on."""
         pieces = []
         kind, stop, argument = self.head(reader.data, at)
         while kind != BREAK:
@@ -114,6 +116,6 @@ class Cbor(Headed):
         reader.value(name, stop - reader.position, as_text(whole) if of == TEXT else whole)
 
     def _octets_at(self, reader: Reader, at: int) -> tuple[int, int] | None:
-        """Return the span of the octet string at `at`; None for other kinds, pieces and truncated strings."""
+        """Return start and end of the octet string at `at`; None for other kinds, pieces and truncated strings."""
         kind, stop, argument = self.head(reader.data, at)
         return (stop, stop + argument) if kind == OCTETS and stop + argument <= reader.stop else None

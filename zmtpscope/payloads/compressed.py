@@ -19,7 +19,7 @@ from zmtpscope.payloads.limits import UNPACKED_PER_OCTET, Limit
 from zmtpscope.payloads.unpacking import Format, StaysPacked, Unpacker, most_octets, optional, unpack
 
 LARGEST_WINDOW = 16 << 20
-"""Limits the memory that a zstd decoder allocates."""
+"""Octets of a zstd window: the memory that a decoder allocates."""
 
 SKIPPABLE_HEADER = 8
 USED_UP = f"not decompressed: the messages of this side expand to more than {UNPACKED_PER_OCTET} times their size"
@@ -28,20 +28,21 @@ MAX_SKIPPED = 4
 
 
 class Compressed(Framewise[bool]):
-    """Octets after the compressed stream stay as they are."""
+    """Reads a compressed frame. Octets after the compressed stream stay as they are."""
 
     judges = True
 
     def form(self) -> Format:
-        """Raises `StaysPacked`."""
+        """Return the compression format of the frame. Raises `StaysPacked`."""
         raise NotImplementedError
 
     def header(self, reader: Reader) -> None:
-        """Read the header of the first stream. Raises `StaysPacked`, or `Malformed` if it is no header."""
+        """Read the first stream's header into the tree. Raises `StaysPacked`, or `Malformed` if it is no header."""
         raise NotImplementedError
 
     @abstractmethod
-    def claim_of(self, octets: bytes) -> Claim: ...
+    def claim_of(self, octets: bytes) -> Claim:
+        """Whether a frame is in this format."""
 
     def recognise(self, octets: bytes) -> tuple[Claim, bool | None]:
         claim = self.claim_of(octets)
@@ -109,14 +110,14 @@ class Zlib(Compressed):
 
     name = prefix = "zlib"
     HEADERS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-    """Headers without a dictionary. As 16-bit numbers they are multiples of 31."""
+    """Headers without a dictionary, one per compression level. As 16-bit numbers they are multiples of 31."""
     begins = HEADERS
     LOOKED_AT = 1024
-    """Maximum packed octets that `claim` unpacks."""
+    """Packed octets that `claim` unpacks at most."""
     MAX_EXAMINED = 4 << 10
     """Unpacked octets after which `claim` stops."""
     ENOUGH = 64
-    """Minimum octets of a claimed body: a few octets of text such as `x^2` may unpack without error."""
+    """Octets of a claimed body. A few octets of text such as `x^2` may unpack without error."""
 
     def claim_of(self, octets: bytes) -> Claim:
         if not octets.startswith(self.HEADERS):

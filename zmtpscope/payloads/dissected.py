@@ -1,4 +1,4 @@
-"""The input and output of dissectors."""
+"""What dissectors read, and what they return: a message or datagram, and its content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Source(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Dissected:
-    """`nodes` are the requested field trees, by frame index."""
+    """The dissection of one message. `nodes` are the requested field trees, by frame index."""
 
     protocol: str
     summary: str = ""
@@ -37,7 +37,7 @@ class Dissected:
 
 
 class Opened(NamedTuple):
-    """If no dissector claims the nested payload, `protocol` is None."""
+    """A nested payload. `protocol` None: no dissector claims it."""
 
     protocol: str | None
     summary: str
@@ -45,7 +45,7 @@ class Opened(NamedTuple):
 
 
 def is_sound(node: Any, start: int, stop: int) -> bool:
-    """Whether a node and all nodes below it lie within `start`..`stop` without overlap."""
+    """Whether a node and its descendants lie within `start`..`stop` without overlap."""
     if not isinstance(node, FieldNode) or not isinstance(node.value, int | str | bytes | None):
         return False
     end = node.start + node.length
@@ -62,7 +62,8 @@ def is_sound(node: Any, start: int, stop: int) -> bool:
 
 
 def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
-    """Add leaves for unread octets, so that the nodes cover `octets`. Of overlapping nodes the first is kept."""
+    """Complete the nodes of one level, so that they cover `octets`. Unread octets become leaves; of overlapping
+    nodes the first is kept."""
     found: list[FieldNode] = []
     at, stop = start, start + len(octets)
     for node in [*nodes, FieldNode("", stop, 0)]:
@@ -77,7 +78,7 @@ def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
 
 
 class Claim(IntEnum):
-    """YES: no other format looks like the message. MAYBE: the message fits the format."""
+    """How sure a dissector is. YES: no other format looks like it; MAYBE: the message fits the format."""
 
     NO = 0
     MAYBE = 1
@@ -99,7 +100,7 @@ class About(NamedTuple):
 
 
 class Message(NamedTuple):
-    """`content` is the index of the first frame after envelope, topic or group.
+    """One message: all frames, and the index of the first one after envelope, topic or group.
 
     `topic` is the first frame of a publisher's multipart message (of RADIO: the group). `after_loss`: the capture may
     lack messages before this one.
@@ -116,7 +117,8 @@ class Message(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """The `argument` of `-d SELECTOR,zmtp:NAME/ARGUMENT`, and the files of `--payload-file NAME=FILE` by name."""
+    """What the user gave a dissector: `argument` of `-d SELECTOR,zmtp:NAME/ARGUMENT`, and the files of `--payload-file
+    NAME=FILE`, by file name."""
 
     argument: str | None = None
     files: Mapping[str, bytes] = {}

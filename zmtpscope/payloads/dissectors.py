@@ -1,4 +1,4 @@
-"""The built-in dissectors, and the messages that each may claim.
+"""The table of built-in dissectors, and their declarations: which messages each may claim.
 
 Declarations are known without loading a dissector's module, because most captures need only a few.
 """
@@ -14,7 +14,7 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 
 class Dissector(NamedTuple):
-    """The declarations of a `Payload`. `source` is its class, or `module:class`."""
+    """A dissector with the declarations of `Payload`. `source` is its class, or `module:class`."""
 
     name: str
     source: type[Payload] | str
@@ -24,13 +24,16 @@ class Dissector(NamedTuple):
     socket_types: frozenset[str | None] | None = None
     automatic: bool = True
     dissects_at_once: bool = False
+    """Whether the class overrides `at_once`."""
     claims_at_once: bool = False
+    """Whether the class overrides `claims_at_once`."""
     judges: bool = False
     wants_all: bool = False
     framewise: bool = False
-    """Any frame may claim a message (`Framewise`)."""
+    """Whether each frame is complete (`Framewise`), so that any frame may claim a message."""
 
     def load(self) -> type[Payload]:
+        """Import the dissector's class. Exceptions of the module propagate."""
         if not isinstance(self.source, str):
             return self.source
         module, _, name = self.source.partition(":")
@@ -38,21 +41,22 @@ class Dissector(NamedTuple):
         return kind
 
     def may_begin(self, head: int) -> bool:
-        """`head` is the first octet, or `NO_OCTET` for an empty message."""
+        """Whether a message may start with this octet, or be empty (`NO_OCTET`)."""
         begins = self.begins
         return begins is None or head in (set(begins) if isinstance(begins, bytes) else {each[0] for each in begins})
 
     def may_be_from(self, socket_type: str | None) -> bool:
-        """None: unknown type."""
+        """Whether the dissector takes messages of a socket type; None: unknown type."""
         return self.socket_types is None or socket_type in self.socket_types
 
     @property
     def prefixes(self) -> tuple[bytes, ...]:
+        """Return the first octets that the dissector declares, or ()."""
         return self.begins if isinstance(self.begins, tuple) else ()
 
 
 def declared(kind: type[Payload]) -> Dissector:
-    """Raises `TypeError` for invalid ones."""
+    """Return the declarations of a class. Raises `TypeError` for invalid ones."""
     from zmtpscope.payloads.framewise import Framewise  # built-in dissectors are known without it
 
     if not isinstance(getattr(kind, "prefix", None), str):
@@ -88,7 +92,7 @@ def _is_prefix(octets: object) -> bool:
 
 
 TEXT = "text"
-"""Tried last, because messages of most other formats are text too."""
+"""Name of the dissector that is tried last, because messages of most other formats are text too."""
 JSON = Dissector(
     "json",
     "zmtpscope.payloads.json:JsonPayload",
@@ -97,12 +101,13 @@ JSON = Dissector(
     claims_at_once=True,
     framewise=True,
 )
-"""These recognise messages many at once, because most messages are JSON or text."""
+"""Dissectors that recognise messages many at once: most claimed messages are JSON or text."""
 ZAP, ZRE = "zap", "zre"
 """Findings compare their messages across both sides or several connections."""
 
 _COMPRESSED = "zmtpscope.payloads.compressed"
 SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))
+"""Magic numbers of skippable frames (zstd, LZ4)."""
 
 OURS = (
     Dissector(

@@ -9,9 +9,9 @@ from zmtpscope.payloads.values import BETWEEN_FRAMES
 from zmtpscope.records import to_text
 
 _LARGEST_REMEMBERED = 1 << 16
-"""Larger frames (octets) are parsed twice, in `claim` and in `dissect`."""
+"""Octets of a frame whose parsed form is kept from `claim` to `dissect`. Larger ones are parsed twice."""
 _LARGEST_SHOWN = 1024
-"""Fields contain an unclaimed frame up to this size (octets), otherwise its size."""
+"""Octets of an unclaimed frame shown in the fields. Of a larger one they contain only the size."""
 
 
 Known = TypeVar("Known")
@@ -19,25 +19,27 @@ Known = TypeVar("Known")
 
 class Framewise(Payload, Generic[Known]):
     """Claims a message by one complete frame: the first content frame, or a later one if no dissector claims earlier
-    frames.
+    ones. Other frames are read by the dissectors that claim them.
 
-    Other frames are read by the dissectors that claim them. `Known` is the parsed form of a frame, kept to avoid
-    parsing it twice.
+    `Known` is the parsed form of a frame, kept to avoid parsing it twice.
     """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._claimed: tuple[bytes | None, Known | None] | None = None
-        """The last claimed frame and its parsed form, or (None, None) for a large frame. None without a `claim`, if the
-        user selected the dissector."""
+        """The last claimed frame and its parsed form, both None for a large frame. None without a `claim`: the user
+        selected the dissector."""
 
     @abstractmethod
-    def recognise(self, octets: bytes) -> tuple[Claim, Known | None]: ...
+    def recognise(self, octets: bytes) -> tuple[Claim, Known | None]:
+        """Return the claim on a frame, and its parsed form if it has the format."""
 
     @abstractmethod
     def read_frame(self, reader: Reader, known: Known | None, values: list[Json]) -> str:
-        """Append the value of the current frame to `values`, and return its summary. `known` is None for a frame
-        outside the format."""
+        """Read the current frame: append its value to `values`, return its summary.
+
+        `known` is None only for a frame outside the format: a message's single frame, or one that the user assigned.
+        """
 
     def claim(self, message: Message, about: About) -> Claim:
         first = message.bodies[0]
@@ -69,7 +71,8 @@ class Framewise(Payload, Generic[Known]):
             reader.fields = values if count > 1 else values[0] if values else None
 
     def _first_that_begins(self, message: Message) -> int | None:
-        """Return the first content frame that starts like the format, or None if a frame has the format."""
+        """Return the first content frame that starts like the format; None if there is none, or if a frame has the
+        format."""
         begins = self.begins or b""
         octets = begins if isinstance(begins, tuple) else tuple(bytes([each]) for each in begins)
         if any(self.recognise(each)[1] is not None for each in message.bodies):
@@ -85,7 +88,8 @@ class Framewise(Payload, Generic[Known]):
 
 
 def _other_frame(reader: Reader, values: list[Json]) -> str:
-    """Read the current frame with the dissector that claims it, or as text or octets."""
+    """Read the current frame with the dissector that claims it, otherwise as text or octets. Append its value;
+    return its summary."""
     opened = reader.another()
     if opened.protocol is not None:
         values.append(opened.fields)

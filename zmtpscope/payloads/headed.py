@@ -29,23 +29,25 @@ Plain numbers: members of an Enum take five times as long to look up.
 """
 
 Head = tuple[int, int, Json]
+"""Kind, end of the head, and argument."""
 
 MAX_STEPS = 2_000
-"""`claim` accepts a frame without an error in this many heads."""
+"""Heads that `claim` parses. A frame without an error so far is accepted."""
 
 MIN_WEIGHT = 3
-"""Weight of a claimed map or array. Small numbers have no weight, because a few random octets can be an array of them.
-A valid text weighs its octets and its head; {"id": 7} is the smallest map claimed."""
+"""Weight of a claimed map or array. Small numbers take one octet in both formats, so a few random octets can be an
+array of them: they have no weight. A valid text weighs its octets and its head; {"id": 7} is the smallest map
+claimed."""
 
 WIDE_WEIGHT = 2
 """Weight of an extension, and of a number with octets after its head: few first octets announce one."""
 
 UNTIL_BREAK = -2
-"""Unknown count of remaining values. It counts down, and is even when pairs are complete."""
+"""Count of remaining values if unknown. It counts down, and is even when pairs are complete."""
 
 
 class Headed(Framewise[bool]):
-    """A map or array that fills its frame.
+    """A map or array that fills its frame. The fields are its items.
 
     Other keys than text become text. Of equal keys, the fields have the last value, the tree all.
     """
@@ -53,11 +55,11 @@ class Headed(Framewise[bool]):
     begins = b""
 
     def head(self, data: bytes, at: int) -> Head:
-        """Raises `Malformed` if the head is not complete."""
+        """Return the head at `at`. Raises `Malformed` if it is not complete."""
         raise NotImplementedError
 
     def read_special(self, reader: Reader, name: str, head: Head) -> None:
-        """For kinds that only this format has."""
+        """Read a value of a kind that only this format has."""
         raise NotImplementedError
 
     # -- claims --------------------------------------------------------------------------------------------------------
@@ -74,9 +76,9 @@ class Headed(Framewise[bool]):
         return weight >= MIN_WEIGHT and stop in (None, len(octets))
 
     def walk(self, data: bytes) -> tuple[int | None, int]:
-        """Return the end (None: not within `MAX_STEPS` heads) and weight of the first value. Raises `Malformed`.
+        """Return the end and weight of the first value. The higher the weight, the less likely it is accidental.
 
-        A high weight means that the value is unlikely to be accidental.
+        End None: not within `MAX_STEPS` heads. Raises `Malformed` if there is no value.
         """
         at = weight = 0
         outer: list[tuple[int, int]] = []
@@ -123,6 +125,7 @@ class Headed(Framewise[bool]):
         return in_brief(values[-1])
 
     def read(self, reader: Reader, name: str) -> None:
+        """Read one value, with nested ones."""
         head = kind, stop, argument = self.head(reader.data, reader.position)
         length = stop - reader.position
         if kind == VALUE:
@@ -148,7 +151,7 @@ class Headed(Framewise[bool]):
             self.read_special(reader, name, head)
 
     def _counted(self, reader: Reader, name: str, length: int, count: int | None) -> Iterator[int]:
-        """Read the head (`length` octets), then yield the index of each item."""
+        """Read the head of an array or map (`length` octets), then yield the index of each item."""
         if count is not None:
             reader.value(name, length, count, hidden=True)
             if count > reader.left:
@@ -168,7 +171,7 @@ _IN_ONE = (*_WITH_OCTETS, VALUE, SIMPLE)
 
 
 def _level(kind: int, argument: Json) -> tuple[int, int]:
-    """Return (number of values, kind)."""
+    """Return the number of values in a container, and its kind."""
     if kind == TAG:
         return 1, kind
     if kind == PIECES:
@@ -179,7 +182,7 @@ def _level(kind: int, argument: Json) -> tuple[int, int]:
 
 
 def as_text(octets: bytes) -> str:
-    """Invalid UTF-8 is escaped."""
+    """Decode UTF-8; invalid octets are escaped, as in all fields."""
     try:
         return octets.decode()
     except UnicodeDecodeError:
@@ -187,7 +190,7 @@ def as_text(octets: bytes) -> str:
 
 
 def in_brief(value: Json) -> str:
-    """Format as JSON without blanks, octets as h'6f6b', cut to the length of a summary."""
+    """Return a value as JSON without blanks, octets as h'6f6b', cut to the length of a summary."""
     text = ""
     for piece in _pieces(value):
         text += piece

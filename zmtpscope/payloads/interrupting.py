@@ -1,4 +1,4 @@
-"""End calls of third-party dissectors that do not return."""
+"""End calls of third-party dissectors that do not return. A timer checks which calls are still running."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import claim_of, is_claimed_at_once, read_whole, result_at_once
 
 SECONDS = 1.5
-"""Seconds between checks. The second check ends a call, so after 1.5 to 3 s."""
+"""Seconds between checks. A call still running at the second check is ended, so after 1.5 to 3 s."""
 
 CALLS = {
     claim_of.__code__: "payload",
@@ -19,13 +19,13 @@ CALLS = {
     result_at_once.__code__: "payload",
     Registry.make.__code__: "kind",
 }
-"""Functions that call dissectors, with the variable that holds the dissector."""
+"""Functions that call dissectors and handle their exceptions, with the variable that holds the dissector."""
 
 
 class Interrupting:
     """Ends calls of dissectors that take too long, unless they run in compiled code.
 
-    Works in the main thread only, by SIGALRM.
+    Only in the main thread; uses SIGALRM. The only cost is the timer.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -51,6 +51,7 @@ class Interrupting:
 
 
 def _calls(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield the running dissector calls, innermost first."""
     inner = None
     while frame is not None:
         if inner is not None and getattr(frame.f_locals.get(CALLS.get(frame.f_code, "")), "name", None) is not None:

@@ -19,15 +19,19 @@ _CONTAINERS, _ENDS = (dict, list), (b"}", b"]")
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 """White space with a line end, which cannot be part of a string."""
 MAX_CLAIMED, FEW_CLAIMED = 1000, 100
-"""Values that `claim` parses if orjson fails, the second if the frame exceeds the limit of values."""
+"""Values that `claim` parses if orjson fails: the first for a frame below the limit of values, the second for any
+other."""
 HEAD = 4096
-"""Octets that a summary reads."""
+"""Number of octets that a summary reads."""
 MIN_INTEGER, BEYOND_INTEGERS = -(2.0**63), 2.0**64
 """A float beyond these bounds may have been an integer of more than 64 bits."""
 
 
 class JsonPayload(Framewise[list[Json]]):
-    """Never YES, so that protocols based on JSON take precedence."""
+    """Claims if the first content frame is exactly one object or array; other frames may be anything.
+
+    Never YES, so that protocols based on JSON take precedence.
+    """
 
     name = "json"
     prefix = "json"
@@ -54,8 +58,10 @@ class JsonPayload(Framewise[list[Json]]):
 
 
 def recognised(octets: bytes) -> list[Json] | None:
-    """Parse an object or array, or several on lines of their own; None for other octets. The list is empty if only
-    `JsonText` can read it."""
+    """Parse objects or arrays, one or several on lines of their own; None for other octets.
+
+    The list contains the value; it is empty if only `JsonText` can read it.
+    """
     inside = octets.removeprefix(BYTE_ORDER_MARK).strip(SPACES)
     if not inside or inside[0] not in _BRACKETS[0] or inside[-1] not in _BRACKETS[1]:
         return None
@@ -74,7 +80,7 @@ def recognised(octets: bytes) -> list[Json] | None:
 
 
 def _read(reader: Reader, documents: list[Json], values: list[Json]) -> None:
-    """`documents`: the value if it was parsed already."""
+    """Append the value of the current frame. `documents`: the value if it was parsed already."""
     octets = reader.data
     left = reader.budget.fields
     most = _most_values(octets)
@@ -92,12 +98,12 @@ def _read(reader: Reader, documents: list[Json], values: list[Json]) -> None:
 
 
 def _most_values(octets: bytes) -> int:
-    """Upper bound: each value is first or follows a comma or bracket."""
+    """Return an upper bound for the number of values: each is first or follows a comma or bracket."""
     return 1 + octets.count(b",") + octets.count(b"[") + octets.count(b"{")
 
 
 def loaded(octets: bytes) -> Json | None:
-    """Parse by orjson."""
+    """Return the value parsed by orjson, or None."""
     if len(octets) > MAX_FIELDS and _most_values(octets) > MAX_FIELDS:
         return None  # avoid millions of objects for a hostile frame
     try:
@@ -107,7 +113,7 @@ def loaded(octets: bytes) -> Json | None:
 
 
 def _is_ordinary(value: Json) -> bool:
-    """Whether `JsonText` would return the same: no deep nesting, and no float from an integer of more than 64 bits."""
+    """Whether `JsonText` would return the same: not nested too deep, no integer of more than 64 bits became a float."""
     level = [value]
     for _ in range(DEEPEST):
         below = []
@@ -133,7 +139,7 @@ def summary_of(octets: bytes) -> str:
 
 @compiled.where_possible
 def ordinary(octets: bytes) -> tuple[str, Json] | None:
-    """Return (summary, value) if orjson and `JsonText` parse alike, or None."""
+    """Return summary and value of an object or array that orjson and `JsonText` parse alike, or None."""
     if octets[-1:] not in _ENDS:  # rules out most octets that are not JSON
         return None
     value = loaded(octets)
@@ -141,13 +147,13 @@ def ordinary(octets: bytes) -> tuple[str, Json] | None:
 
 
 def dissected(octets: bytes) -> Dissected:
-    """`octets` are the only content frame, and `ordinary` unless the file has changed."""
+    """Dissect `octets`, which are the only content frame, and `ordinary` unless the file they are in has changed."""
     summary, value = ordinary(octets) or (summary_of(octets), None)
     return Dissected(JsonPayload.name, as_summary(summary), None if value == {} else value)
 
 
 @compiled.where_possible
 def summary_and_fields(octets: bytes) -> tuple[str, str | None]:
-    """As `dissected`, with the fields as JSON text."""
+    """Dissect as `dissected` does, with the fields as JSON text."""
     made = dissected(octets)
     return made.summary, None if made.fields is None else orjson.dumps(made.fields).decode()

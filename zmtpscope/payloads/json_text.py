@@ -18,7 +18,7 @@ SPACES = b" \t\r\n"
 
 _SPACE = rb"[ \t\r\n]*+"
 _STRING = rb'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
-"""Possessive, so that an unterminated string is scanned once."""
+"""Matches a string. Possessive, so that an unterminated string is scanned once."""
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?" + _SPACE)
 _BETWEEN = re.compile(_SPACE)
 _VALUE = re.compile(
@@ -34,6 +34,7 @@ _LITERALS = {b"true": True, b"false": False, b"null": None, b"NaN": "NaN"}
 _LITERALS |= {b"Infinity": "Infinity", b"-Infinity": "-Infinity"}
 """Python's json module writes the last three, although they are not JSON."""
 _LONGEST_INTEGER = 20
+"""Characters of a 64-bit integer."""
 
 
 class JsonText:
@@ -57,10 +58,11 @@ class JsonText:
 
     @property
     def value(self) -> Json:
+        """The document, or a list of several."""
         return self.documents[0] if len(self.documents) == 1 else self.documents or None
 
     def read(self) -> None:
-        """Raises `Malformed` if it is not JSON, and `Limit` above a limit."""
+        """Parse the frame. Raises `Malformed` if it is not JSON, and `Limit` above a limit."""
         self._pass(_BEGIN, "space")
         self._value(self.documents, "", 0)
         while gap := self._pass(_BETWEEN, "space"):
@@ -73,7 +75,7 @@ class JsonText:
             raise Malformed("octets after the value")
 
     def _value(self, into: list[Json] | dict[str, Json], key: str, level: int) -> None:
-        """`level` is the depth."""
+        """Read a value at depth `level` into the innermost container."""
         found = _VALUE.match(self.octets, self.position)
         if found is None:
             raise Malformed("a value is missing or not JSON")
@@ -100,7 +102,7 @@ class JsonText:
             self._leaf("number" if found["number"] else kind, found.end(), value)
 
     def _members(self, into: list[Json] | dict[str, Json], opened: re.Match[bytes], level: int) -> None:
-        """Read a container after its bracket `opened`."""
+        """Read the rest of a container after its opening bracket."""
         close = _CLOSE[opened.group()[:1]]
         self._punctuation("open", opened)
         if (closed := close.match(self.octets, self.position)) is None:
@@ -124,6 +126,7 @@ class JsonText:
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def _pass(self, pattern: re.Pattern[bytes], name: str) -> bytes | None:
+        """Consume the octets that match; None if there are none."""
         found = pattern.match(self.octets, self.position)
         if found is None:
             return None
@@ -167,7 +170,7 @@ def _string(token: bytes) -> str:
 
 
 def _scalar(token: bytes, real: bool) -> Json:
-    """`real`: a number with a fraction or an exponent."""
+    """Parse a number, true, false or null. `real`: a number with a fraction or an exponent."""
     if token in _LITERALS:
         return _LITERALS[token]
     if real:

@@ -18,21 +18,24 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS
 DELIMITER = b"<IDS|MSG>"
 """The frame between identities or topic, and signature."""
 BEHIND = 5
-"""Frames after the delimiter: signature, header, parent header, metadata, content."""
+"""Frames that must follow the delimiter: signature, header, parent header, metadata, content."""
 SIGNED = 4
+"""Number of signed frames: header, parent header, metadata, content."""
 
 
 _SIGNATURE = re.compile(rb"(?:[0-9A-Fa-f]{2}){0,64}")
 
 
 class Key(NamedTuple):
-    """The key of one kernel, which is never shown, and its hash as in `hashlib`."""
+    """The key of one kernel, with its hash as in `hashlib`. Never shown."""
 
     octets: bytes
     digest: str
 
 
 class Jupyter(Payload):
+    """Claims any message with the delimiter and all frames that must follow it."""
+
     name = "jupyter"
     prefix = "jupyter"
     least_frames = BEHIND
@@ -101,7 +104,7 @@ class Jupyter(Payload):
             reader.finding("JUPYTER-01", place, size)
 
     def _fits(self, signature: bytes, signed: Sequence[bytes]) -> bool:
-        """A key that fits is tried first from now on."""
+        """Whether a key fits; it is tried first from now on."""
         from hmac import compare_digest
 
         for index, key in enumerate(self.keys):
@@ -111,6 +114,7 @@ class Jupyter(Payload):
         return False
 
     def _report_useless_files(self, reader: Reader) -> None:
+        """Report files without a key, once."""
         for name in self.useless:
             reader.finding("PAYLOAD-04", detail=f"jupyter: {name} is not a connection file with a key")
         self.useless = []
@@ -134,7 +138,7 @@ def _keys_of(files: Mapping[str, bytes]) -> tuple[list[Key], list[str]]:
 
 
 def _key_of(octets: bytes) -> Key | None:
-    """Read a connection file: JSON with `key` and `signature_scheme` (default hmac-sha256)."""
+    """Return the key of a connection file: JSON with `key` and `signature_scheme` (default hmac-sha256)."""
     try:
         made = _json(octets)
     except Malformed:
@@ -152,6 +156,7 @@ def _key_of(octets: bytes) -> Key | None:
 
 
 def _signature(key: Key, signed: Sequence[bytes]) -> bytes:
+    """Return the signature that a peer with this key sends, in hexadecimal."""
     import hmac  # loads OpenSSL
 
     made = hmac.new(key.octets, digestmod=key.digest)
@@ -161,7 +166,7 @@ def _signature(key: Key, signed: Sequence[bytes]) -> bytes:
 
 
 def _read_front(reader: Reader, delimiter: int) -> None:
-    """Read the topic of a publisher, or else identities, up to the delimiter."""
+    """Read the topic of a publisher, otherwise identities. Moves to the delimiter."""
     reader.go_to(0)
     identities: list[str] = []
     publishes = reader.about.socket_type in PUBLISHERS
@@ -176,7 +181,7 @@ def _read_front(reader: Reader, delimiter: int) -> None:
 
 
 def _read_object(reader: Reader, name: str) -> dict[str, Json]:
-    """Kernels send null for an empty one, except for the header."""
+    """Read the next frame, an object. Kernels send null for an empty one, except for the header."""
     reader.next_frame()
     octets = reader.data
     reader.text(name, hidden=True)
@@ -196,6 +201,7 @@ def _read_buffers(reader: Reader) -> None:
 
 
 def _json(octets: bytes) -> Json:
+    """Parse the JSON of a frame. Raises `Malformed`."""
     import orjson
 
     try:

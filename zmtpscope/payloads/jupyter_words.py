@@ -32,10 +32,11 @@ CHANNELS = {
     **{f"{name}_{way}": channel for channel, all in _REQUESTS.items() for name in all for way in ("request", "reply")},
     **dict.fromkeys(_PUBLISHED, "iopub"),
 }
-"""Messages of kernel_info use several channels."""
+"""Channels by message type. Messages of kernel_info use several channels."""
 
 
 def channel_of(kind: str, socket_type: str | None) -> str | None:
+    """Return the channel of a message, or None if unknown."""
     if socket_type in PUBLISHERS:
         return "iopub"
     if kind in _COMMS:
@@ -44,6 +45,7 @@ def channel_of(kind: str, socket_type: str | None) -> str | None:
 
 
 def summary_of(kind: str, content: dict[str, Json], parent: str | None) -> str:
+    """Summarise a message; `parent` is the type of the message that caused it."""
     words = _WORDS.get(kind)
     said = words(content) if words is not None else _outcome(content) if kind.endswith("_reply") else ""
     if kind == "status" and parent:
@@ -52,6 +54,7 @@ def summary_of(kind: str, content: dict[str, Json], parent: str | None) -> str:
 
 
 def _plain(value: Json) -> str:
+    """Return a text, number or boolean as text, otherwise ""."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)[:LONGEST_SUMMARY] if isinstance(value, str | int | float) else ""
@@ -66,6 +69,7 @@ def _joined(*words: str) -> str:
 
 
 def _named(name: str) -> Callable[[dict[str, Json]], str]:
+    """Summarise by the field of that name."""
     return lambda content: _plain(content.get(name))
 
 
@@ -88,6 +92,7 @@ def _counted(content: dict[str, Json]) -> str:
 
 
 def _shown(content: dict[str, Json]) -> str:
+    """Return the text of displayed data, otherwise the names of its formats."""
     data = content.get("data")
     if not isinstance(data, dict):
         return _counted(content)
@@ -141,4 +146,4 @@ _WORDS: dict[str, Callable[[dict[str, Json]], str]] = {
     "stream": _printed,
     "update_display_data": _shown,
 }
-"""Nothing is shown of `input_reply`, which may contain a password."""
+"""Shown fields by message type. None for `input_reply`, which may contain a password."""

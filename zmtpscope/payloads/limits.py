@@ -11,12 +11,12 @@ MAX_OCTETS = 16 << 20
 """Octets read of one message, unpacked ones included."""
 MAX_FINDINGS = 1000
 DEEPEST = 64
-"""Depth of nested objects and arrays."""
+"""Maximum depth of nested objects and arrays."""
 MAX_SOURCES = 3
 """Packed parts of one message that are unpacked, nested or not."""
 
 UNPACKED_AT_FIRST, FIELDS_AT_FIRST = MAX_OCTETS, 2 * MAX_FIELDS
-"""First allowance of a side for unpacking."""
+"""First allowance of a side for unpacking: octets, and fields read from them."""
 UNPACKED_PER_OCTET, FIELDS_PER_OCTET = 100, 4
 """Allowance for unpacking that each octet of claimed messages adds."""
 
@@ -33,7 +33,7 @@ class Limit(Exception):
 
 
 class Allowance:
-    """Keeps the cost of unpacking proportional to the captured octets of a side."""
+    """Limits unpacking on one side: keeps the cost proportional to the captured octets."""
 
     __slots__ = ("fields", "octets")
 
@@ -41,12 +41,13 @@ class Allowance:
         self.octets, self.fields = UNPACKED_AT_FIRST, FIELDS_AT_FIRST
 
     def earn(self, octets: int) -> None:
+        """Add the allowance for a message."""
         self.octets += UNPACKED_PER_OCTET * octets
         self.fields += FIELDS_PER_OCTET * octets
 
 
 class Budget:
-    """The budget left for one message and its packed parts. `allowance` belongs to its side."""
+    """The budget left for reading of one message and its packed parts. `allowance` belongs to its side."""
 
     __slots__ = ("allowance", "fields", "findings", "octets", "sources", "spare")
 
@@ -69,7 +70,7 @@ class Budget:
 
     @contextmanager
     def of_packed(self) -> Iterator[None]:
-        """Limit fields to the side's allowance."""
+        """Limit the fields read inside to the side's allowance."""
         if self.spare is not None:  # packed within a packed part
             yield
             return
@@ -84,7 +85,7 @@ class Budget:
 
 
 def counted(value: Json, budget: Budget, depth: int) -> Json:
-    """Convert a value at nesting depth `depth` for every output. Raises `TypeError`."""
+    """Return a value at nesting depth `depth` as every output can hold it. Raises `TypeError` if that is impossible."""
     budget.spend(0)
     if isinstance(value, dict):
         if depth >= DEEPEST:
@@ -98,8 +99,10 @@ def counted(value: Json, budget: Budget, depth: int) -> Json:
 
 
 def checked(fields: Json) -> Json:
-    """Convert fields that a dissector has set itself for every output. Their parts were counted and limited when they
-    were read, each at its own depth."""
+    """Return fields that a dissector has set itself as every output can hold them.
+
+    Their parts were counted and limited when they were read, each at its own depth.
+    """
     budget = Budget()
     budget.fields *= 2
     return counted(fields, budget, -DEEPEST)

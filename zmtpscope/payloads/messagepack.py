@@ -36,6 +36,7 @@ _FIXED = {
     0xD7: (EXTENSION, 9),
     0xD8: (EXTENSION, 17),
 }
+"""Values by heads of one octet."""
 
 _LONG = {
     first + index: (kind, Struct(f">{layout}"))
@@ -51,11 +52,13 @@ _LONG = {
     )
     for index, layout in enumerate(layouts)
 }
+"""Longer heads: kind and layout of the argument."""
 
 _TIMESTAMP = 0xFF
 """The type of extension -1, a timestamp, as an octet."""
 
 _TIMESTAMPS = (4, 8, 12)
+"""Possible sizes of a timestamp in octets."""
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -118,19 +121,19 @@ class MessagePack(Headed):
 
 
 class _Loaded(NamedTuple):
-    """A map or array that JSON can hold. `has_words`: it contains text, so it is not accidental."""
+    """A map or array that JSON can hold, not nested too deep. `has_words`: contains text, so it is not accidental."""
 
     value: Json
     has_words: bool
     has_exponents: bool
-    """Orjson writes some numbers otherwise than `in_brief`."""
+    """Whether it contains numbers that orjson writes otherwise than `in_brief`."""
 
     def in_brief(self) -> str:
         return _encode(self.value) if self.has_exponents else orjson.dumps(self.value).decode()
 
 
 def _loaded(octets: bytes) -> _Loaded | None:
-    """Parse by msgspec; None unless `Headed` would claim it and return the same."""
+    """Return the value that msgspec parses, if `Headed` would claim it and return the same, otherwise None."""
     if len(octets) > MAX_STEPS:
         return None
     try:
@@ -142,7 +145,7 @@ def _loaded(octets: bytes) -> _Loaded | None:
 
 
 def _ordinary(value: Json) -> _Loaded | None:
-    """None unless all nested values are ordinary."""
+    """Return the values as Python objects; None unless all nested values are ordinary."""
     level, has_words, has_exponents = [value], False, False
     for _ in range(DEEPEST):
         below = []
@@ -171,7 +174,7 @@ def _ordinary(value: Json) -> _Loaded | None:
 
 
 def as_time(data: bytes) -> str | None:
-    """RFC 3339; None if invalid or outside the years 1 to 9999."""
+    """Write a time stamp as in RFC 3339; None if invalid or outside the years 1 to 9999."""
     if len(data) not in _TIMESTAMPS:
         return None
     number = int.from_bytes(data)

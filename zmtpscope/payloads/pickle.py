@@ -17,8 +17,9 @@ _STOP = b"."
 _MAX_LISTED = 100
 """Distinct calls, and strings, in the fields."""
 _MAX_NAMED = 5
+"""Imports and calls in a finding or summary."""
 _MAX_REPORTED = 1024
-"""Sets of imports that a side remembers."""
+"""Sets of imports that a side remembers as reported."""
 
 _KEPT = {"DICT", "LIST", "TUPLE", "EMPTY_DICT", "EMPTY_LIST"}, {"PUT", "BINPUT", "LONG_BINPUT"}
 
@@ -28,7 +29,7 @@ _DANGEROUS = {
     *("profile", "pty", "runpy", "shutil", "smtplib", "socket", "subprocess", "sys", "timeit", "trace"),
     *("urllib.request", "urllib2", "venv", "webbrowser", "zipimport"),
 }
-"""These can run, load, send or remove something, and do not belong in data."""
+"""Modules that can run, load, send or remove something: none belongs in data."""
 _BUILTINS = {"builtins", "__builtin__"}
 _DANGEROUS_BUILTINS = {
     *("__import__", "apply", "breakpoint", "compile", "delattr", "eval", "exec", "execfile", "file", "getattr"),
@@ -48,7 +49,7 @@ class Pickle(Framewise[Walk]):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._reported: set[int] = set()
-        """Hashes of reported sets of imports, and of whether the pickle was read to the end."""
+        """Hashes of reported sets of imports, each with whether its pickle was read to the end."""
 
     def recognise(self, octets: bytes) -> tuple[Claim, Walk | None]:
         return recognised(octets)
@@ -71,7 +72,7 @@ class Pickle(Framewise[Walk]):
         return _summary(fields)
 
     def _judge(self, reader: Reader, walk: Walk) -> None:
-        """Report once per side and set of imports."""
+        """Report the effects of loading, once per side and set of imports."""
         key = hash((walk.finished, frozenset(walk.imports)))
         if key in self._reported:
             return
@@ -89,6 +90,7 @@ class Pickle(Framewise[Walk]):
 
 
 def recognised(octets: bytes) -> tuple[Claim, Walk | None]:
+    """Return the claim, and the walk through the opcodes."""
     headed = octets[:1] == _HEADED
     if octets[-1:] != _STOP or (headed and octets[1] > HIGHEST_PROTOCOL):
         return Claim.NO, None
@@ -107,7 +109,7 @@ def recognised(octets: bytes) -> tuple[Claim, Walk | None]:
 
 
 def is_dangerous(name: str) -> bool:
-    """Whether an import runs, loads, sends or removes something, or is unknown until loading.
+    """Whether an import runs, loads, sends or removes something, or is unknown until the pickle is loaded.
 
     Modules imported by a harmless module can be reached through it: `collections._sys.modules`.
     """
@@ -144,6 +146,7 @@ def _summary(fields: Json) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
+    """Return the first few as a list in words."""
     all_names = list(names)
     more = [f"{len(all_names) - _MAX_NAMED} more"] if len(all_names) > _MAX_NAMED else []
     return ", ".join(all_names[:_MAX_NAMED] + more)

@@ -15,9 +15,9 @@ from zmtpscope.payloads.values import Json
 
 _INTEGER = re.compile(rb"[-+]?[0-9]++L?")
 _LONGEST_INTEGER = 19
-"""Longer numbers stay octets, because they may have any size."""
+"""Characters of a number. Longer ones stay octets, because they may have any size."""
 _NO_CONSTANTS = {"BINGET", "EXT1", "EXT2", "EXT4", "GET", "GLOBAL", "INST", "LONG_BINGET", "PERSID"}
-"""The argument refers to the value that the opcode puts on the stack."""
+"""Opcodes whose argument refers to the value that they put on the stack."""
 _LENGTHS = {-2: (1, False), -3: (4, True), -4: (4, False), -5: (8, False)}
 """Size of a length prefix, and whether it is signed, by code in pickletools."""
 _LINE = -1
@@ -25,10 +25,10 @@ _LINE = -1
 
 
 class Opcode(NamedTuple):
-    """The effect on the stack: `takes` objects, with `to_mark` all above the last mark too, and puts results of the
-    types `leaves`.
+    """`takes` objects from the stack; with `to_mark` also all above the last mark.
 
-    `argument` is a pickletools kind of `size` octets. A `constant` puts its argument on the stack.
+    `leaves` are the types of its results. `argument` is a pickletools kind of `size` octets. A `constant` puts its
+    argument on the stack.
     """
 
     name: str
@@ -62,7 +62,7 @@ def opcodes() -> dict[int, Opcode]:
 
 
 def read_argument(opcode: Opcode, octets: bytes, begin: int) -> tuple[Json, int]:
-    """Return the argument at `begin` (None: no argument) and its end.
+    """Parse the argument at `begin`; return it (None if the opcode has none) and its end.
 
     Two lines naming an import become one text with a dot. Non-ASCII text of Python 2 and numbers of more than 64 bits
     stay octets.

@@ -1,4 +1,4 @@
-"""Finds the effects of loading a pickle: interprets its opcodes on a stack of descriptions."""
+"""Find the effects of loading a pickle without loading it: interpret its opcodes on a stack of descriptions."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from zmtpscope.payloads.values import Json
 HIGHEST_PROTOCOL = 5
 _LONGEST_SHOWN = 80
 _LONGEST_NAME = 500
-"""Longer strings name nothing."""
+"""Characters of a module or name. Longer strings name nothing."""
 _MAX_SHOWN = 8
 UNKNOWN = "?"
 """Stands for a value that is computed while loading."""
 
 _STOP = ord(".")
 _IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "READONLY_BUFFER"}
-"""These modify an object and leave it on the stack."""
+"""Opcodes that modify an object and leave it on the stack."""
 
 
 class StackObject(NamedTuple):
-    """`text` is the contents of a string."""
+    """The shown form of an object, and its text if it is a string."""
 
     shown: str
     text: str | None = None
 
 
 class Step(NamedTuple):
-    """`value` is the argument of the opcode or, without one, its result."""
+    """An opcode at `start..stop`, with its argument or, without one, its result on the stack."""
 
     name: str
     start: int
@@ -43,8 +43,10 @@ _MARK: Final = StackObject("mark")
 
 
 class Walk:
-    """Interprets at most `most` opcodes, up to STOP. If `run` raises, the results are partial. `position` is the end of
-    the part read."""
+    """Interprets at most `most` opcodes, up to STOP.
+
+    Attributes are the results, partial ones if `run` raises; `position` is the end of the part read.
+    """
 
     def __init__(self, octets: bytes, most: int) -> None:
         self.octets = octets
@@ -53,7 +55,9 @@ class Walk:
         self.protocol = 0
         self.steps: list[Step] = []
         self.imports: dict[str, None] = {}
+        """Imports as `module.name`, in order."""
         self.calls: dict[str, None] = {}
+        """Called functions, in order."""
         self.strings: dict[str, None] = {}
         self.result = ""
         self.finished = False
@@ -61,7 +65,7 @@ class Walk:
         self._stack: list[StackObject] = []
 
     def run(self) -> None:
-        """Raises `Malformed`, and `Limit` after too many opcodes."""
+        """Interpret the opcodes. Raises `Malformed` for an invalid pickle, and `Limit` after too many opcodes."""
         table = opcodes()
         octet = 0
         while octet != _STOP:
@@ -120,7 +124,7 @@ class Walk:
         return self._stack[-1]
 
     def _take(self, opcode: Opcode) -> list[StackObject]:
-        """Deepest first, without marks."""
+        """Pop the opcode's objects, deepest first, without marks."""
         items: list[StackObject] = []
         if opcode.to_mark:
             while self._stack and self._stack[-1] is not _MARK:
@@ -137,6 +141,7 @@ class Walk:
         return below + items
 
     def _left(self, opcode: Opcode, argument: Json, taken: list[StackObject]) -> Sequence[StackObject]:
+        """Return the objects that an opcode puts on the stack for the ones it has `taken`."""
         name = opcode.name
         if name == "GLOBAL":
             return [self._import(argument)]

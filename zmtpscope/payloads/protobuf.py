@@ -30,11 +30,12 @@ from zmtpscope.records import to_text
 from zmtpscope.words import listed
 
 LARGEST_CLAIMED = 1000
-"""Higher field numbers are rare in messages, and common in other data."""
+"""Field number of a claimed message. Higher ones are rare in messages, and common in other data."""
 MAX_KEYS = 4 * MAX_FIELDS
-"""Keys to parse in one message. After them no octets are tried as nested fields."""
+"""Keys to parse in one message; afterwards no octets are tried as nested fields."""
 FIRST_PRINTABLE = 0x20
 NAMED = 5
+"""Number of messages listed in the error about an unknown one."""
 
 
 class Wanted(NamedTuple):
@@ -43,8 +44,10 @@ class Wanted(NamedTuple):
 
 
 class Protobuf(Payload):
-    """`settings.argument` is the message type in a descriptor set of `settings.files`. Without it fields are read by
-    number."""
+    """Reads messages whose first content frame is a Protocol Buffers message.
+
+    `settings.argument` is its type in a descriptor set of `settings.files`; None: fields are read by number.
+    """
 
     name = prefix = "protobuf"
     automatic = False
@@ -52,7 +55,7 @@ class Protobuf(Payload):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._wanted: Wanted | str | None = None
-        """None: not looked up yet. A str is the reason why the type is unknown."""
+        """The selected type, or why it is unknown. None: not looked up yet."""
 
     def claim(self, message: Message, about: About) -> Claim:
         body = message.bodies[0]
@@ -94,19 +97,21 @@ def _wanted(name: str, settings: Settings) -> Wanted | str:
 
 
 class _Fields:
+    """Reads fields, with `reader` at the first one."""
+
     def __init__(self, reader: Reader, schema: Schema) -> None:
         self.reader = reader
         self.data = reader.data
         self.schema = schema
         self.keys = 0
-        """Parsed keys, of octets that turned out to be no fields too."""
+        """Keys parsed, also of octets that turned out to be no fields: each costs time."""
 
     def read(self, start: int, stop: int, kind: MessageType | None) -> None:
-        """Raises `Malformed` after the last valid field."""
+        """Read the fields in `start..stop`. Raises `Malformed` after the last valid field."""
         self._all(self._look(start, stop), kind)
 
     def _look(self, start: int, stop: int) -> WireFields:
-        """Raises `Limit` after `MAX_KEYS`."""
+        """Parse the fields, or enough to reach the limit. Raises `Limit` after `MAX_KEYS`."""
         if self.keys > MAX_KEYS:
             raise Limit("PAYLOAD-02", f"more than {MAX_KEYS} fields, including possible ones")
         found = wire_fields(self.data, start, stop, MAX_FIELDS + 1)
@@ -130,7 +135,7 @@ class _Fields:
     # -- undeclared fields ---------------------------------------------------------------------------------------------
 
     def _guessed(self, each: WireField) -> None:
-        """A field with a length is printable text, or else a message, other text, or octets."""
+        """Read an undeclared field. With a length it is printable text, otherwise a message, other text, or octets."""
         name, length = str(each.number), each.stop - each.start
         if each.wire_type == WIRE_GROUP:
             return self._message(name, each, None)
@@ -193,6 +198,7 @@ class _Fields:
                 reader.value(name, end - at, self._number(declared, number))
 
     def _entry(self, entry: MessageType, each: WireField) -> None:
+        """Read a map entry: a message of a key and a value."""
         reader = self.reader
         reader.octets("tag", each.begin - each.start, hidden=True)
         found = self._look(each.begin, each.end)
@@ -213,6 +219,7 @@ class _Fields:
             raise Malformed(found.problem)
 
     def _default(self, declared: FieldType | None) -> Json:
+        """Return the value of a key or value that the sender left out."""
         if declared is None or declared.type == MESSAGE:
             return {}
         if declared.type in NUMBERS:
@@ -233,6 +240,7 @@ class _Fields:
 
 
 def _printable(octets: bytes) -> str | None:
+    """Return text without control characters and line ends, or None."""
     try:
         return to_text(octets) if octets.decode().isprintable() else None
     except UnicodeDecodeError:
@@ -248,7 +256,7 @@ def _fits(declared: FieldType, each: WireField) -> bool:
 
 
 def _part(entry: MessageType, each: WireField, number: int) -> FieldType | None:
-    """The key of a map entry has number 1, its value 2."""
+    """Return the declaration of the key (1) or value (2) of a map entry."""
     declared = entry.fields.get(number) if each.number == number else None
     return declared if declared is not None and _fits(declared, each) else None
 

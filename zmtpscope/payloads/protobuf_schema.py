@@ -20,7 +20,7 @@ REPEATED = 3
 
 
 class FieldType(NamedTuple):
-    """`type_name` is its message or enum."""
+    """The type of a field. `type_name` is its message or enum."""
 
     name: str
     type: int
@@ -30,7 +30,7 @@ class FieldType(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class MessageType:
-    """`is_map_entry`: its fields `key` and `value` are one entry of a map."""
+    """A message type. `is_map_entry`: its fields `key` and `value` are one entry of a map."""
 
     name: str
     is_map_entry: bool = False
@@ -47,6 +47,7 @@ class Schema:
 
 @functools.lru_cache(maxsize=8)
 def read_schema(descriptor_set: bytes) -> Schema:
+    """Parse a descriptor set. Raises `Malformed` if it is none."""
     schema = Schema()
     for file in _Part.whole(descriptor_set).parts(1):
         package = file.text(2)
@@ -79,6 +80,8 @@ def _join(scope: str, name: str) -> str:
 
 
 class _Part:
+    """One message of a descriptor set."""
+
     def __init__(self, data: bytes, start: int, stop: int) -> None:
         self.data = data
         found = wire_fields(data, start, stop)

@@ -11,13 +11,16 @@ VARINT, FIXED_64, LENGTH, GROUP, GROUP_END, FIXED_32 = range(6)
 WIDTHS = {FIXED_64: 8, FIXED_32: 4}
 LARGEST_NUMBER = (1 << 29) - 1
 LONGEST_KEY = 5
+"""Octets of a number of 32 bits."""
 LONGEST_VARINT = 10
 LARGEST_VARINT = (1 << 64) - 1
 
 
 class WireField(NamedTuple):
-    """A field at `start`..`stop` with its value at `begin`..`end`. `value` is a number. A group ends with a key of its
-    own, between `end` and `stop`."""
+    """A field at `start`..`stop` with its value at `begin`..`end`. `value` is the number of a varint or fixed field.
+
+    A group ends with a key of its own, between `end` and `stop`.
+    """
 
     number: int
     wire_type: int
@@ -29,7 +32,10 @@ class WireField(NamedTuple):
 
 
 class WireFields(NamedTuple):
-    """`problem`: why the octets at `stop` are no field, or None. `keys`: number of parsed keys."""
+    """The fields in some octets.
+
+    `problem`: why the octets at `stop` are no field, or None. `keys`: number of keys parsed.
+    """
 
     fields: list[WireField]
     stop: int
@@ -38,14 +44,15 @@ class WireFields(NamedTuple):
 
     @property
     def fits(self) -> bool:
+        """Whether all octets are fields, at least one."""
         return self.problem is None and bool(self.fields)
 
 
 def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> WireFields:
-    """After `most` keys, keys in groups included, the rest counts as valid because it is never read."""
+    """Parse fields; after `most` keys, keys in groups included, the rest counts as valid because it is never read."""
     fields: list[WireField] = []
     groups: list[tuple[int, int, int]] = []
-    """(Field number, start, begin) of open groups."""
+    """Field number, start and begin of each open group."""
     at, keys = start, 0
     try:
         while at < stop and keys < most:
@@ -86,7 +93,7 @@ def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> 
 
 
 def varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
-    """Return number and end: seven bits per octet, least significant first. Raises `Malformed`."""
+    """Parse seven bits per octet, least significant first; return number and end. Raises `Malformed`."""
     if at < stop and data[at] < 0x80:
         return data[at], at + 1
     value = shift = 0

@@ -9,7 +9,7 @@ LARGEST = 8192
 
 
 class Radio(Payload):
-    """A datagram has no magic number, so other evidence must claim it."""
+    """One datagram is one message. It has no magic number, so other evidence must claim it."""
 
     name = "radio"
     prefix = "radio"

@@ -15,15 +15,18 @@ from zmtpscope.zmtp.reader import FieldNode, Finding
 
 
 class Malformed(Exception):
-    """The text is the reason; the reader's position is the place."""
+    """The payload does not have the expected format. The text is the reason; the reader's position is the place."""
 
 
 class EndOfFrame(Malformed):
-    pass
+    """A read reached the end of its frame."""
 
 
 class FrameCursor:
-    """`position` and `left` count octets of the current frame. `offsets` are stream offsets of frame bodies."""
+    """A read position in the frames of one message.
+
+    `position` and `left` count octets of the current frame. `offsets` are stream offsets of frame bodies.
+    """
 
     def __init__(self, frames: Sequence[bytes], offsets: Sequence[int], first: int) -> None:
         self.frames = frames
@@ -31,7 +34,7 @@ class FrameCursor:
         self.go_to(first)
 
     def go_to(self, frame: int) -> None:
-        """A missing frame is empty."""
+        """Move to the start of a frame; a missing frame is empty."""
         is_there = 0 <= frame < len(self.frames)
         self.frame = frame if is_there else len(self.frames)
         self.data = self.frames[frame] if is_there else b""
@@ -56,7 +59,7 @@ class FrameCursor:
         return self.offsets[self.frame] + self.position
 
     def outer_span(self) -> tuple[int, int]:
-        """Stream offset and length of the current frame."""
+        """Return stream offset and length of the current frame."""
         return (self.offsets[self.frame] if self.frame < len(self.offsets) else self.offsets[-1]), self.stop
 
 
@@ -64,9 +67,10 @@ LEVELS_OPENED = 2
 """Levels of nesting that a nested payload adds: an object with protocol, summary and fields."""
 
 _LARGEST_PLACE = 2**62
+"""Maximum stream offset of a finding."""
 
 Inner = Callable[["Reader"], Opened]
-"""Dissects an unpacked payload or another frame, whose reader has only that frame."""
+"""Dissects an unpacked payload or another frame, given a reader with that frame only."""
 
 
 class Reader(FrameCursor):
@@ -129,10 +133,11 @@ class Reader(FrameCursor):
 
     @property
     def nodes(self) -> dict[int, list[FieldNode]]:
+        """Return the nodes of each frame; empty if no trees are built."""
         return {} if self._tree is None else self._tree.nodes
 
     def tree(self, frame: int, octets: bytes, name: str) -> FieldNode:
-        """Unread octets become leaves, so that the leaves cover the frame (P5)."""
+        """Return the tree of one frame. Unread octets become leaves, so that the leaves cover the frame (P5)."""
         return tree_of(name, self.nodes.get(frame, []), self.offsets[frame], octets)
 
     # -- named reads ---------------------------------------------------------------------------------------------------
@@ -407,6 +412,7 @@ class Reader(FrameCursor):
         self._depth += 1
 
     def _counted(self, value: Json) -> Json:
+        """Return `value` as all outputs can hold it, charged to the budget as if read."""
         return counted(value, self.budget, self._depth)
 
     def _full(self, name: str) -> str:

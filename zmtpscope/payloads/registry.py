@@ -19,17 +19,18 @@ from zmtpscope.payloads.dissectors import OURS, TEXT, Dissector, declared
 from zmtpscope.payloads.shapes import Shapes, shapes_of
 
 METADATA = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
-"""File with the name of a distribution."""
+"""File with the distribution's name, by suffix of its folder."""
 
 
 class EntryPoint(NamedTuple):
-    """`value` is `module:attribute`, `package` the distribution."""
+    """An installed entry point. `value` is `module:attribute`, `package` the distribution."""
 
     name: str
     value: str
     package: str
 
     def load(self) -> Any:
+        """Import the object. Exceptions of the module propagate."""
         module, _, attributes = self.value.partition(":")
         found = import_module(module.strip())
         for attribute in filter(None, attributes.strip().split(".")):
@@ -38,7 +39,8 @@ class EntryPoint(NamedTuple):
 
 
 def entry_points(group: str) -> list[EntryPoint]:
-    """Return entry points sorted by name. Of a distribution installed twice, the first in `sys.path` counts."""
+    """Return the entry points of a group, sorted by name. Of a distribution installed twice, the first in `sys.path`
+    counts."""
     if _lie_elsewhere():
         from importlib.metadata import entry_points as asked
 
@@ -94,7 +96,7 @@ def _name_of(folder: str) -> str:
 
 
 def _octets(path: str) -> bytes:
-    """Empty if the file cannot be read."""
+    """Return the contents of a file; empty if it cannot be read."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read()
@@ -110,6 +112,7 @@ GROUP = "zmtpscope.payloads"
 
 
 def names() -> list[str]:
+    """Return all names without loading a dissector."""
     return sorted({each.name for each in OURS} | {point.name for point in _points()})
 
 
@@ -119,13 +122,14 @@ def _points() -> list[EntryPoint]:
 
 
 class Asked(NamedTuple):
-    """The dissectors of messages for which the user named none."""
+    """The dissectors for messages for which the user named none."""
 
     dissectors: tuple[Dissector, ...]
+    """Dissectors except the text dissector."""
     text: Dissector | None
     shapes: Shapes
     wants_all: bool
-    """A dissector gets every message from the start."""
+    """Whether any dissector gets every message from the start."""
 
 
 class Interrupted(BaseException):
@@ -133,7 +137,7 @@ class Interrupted(BaseException):
 
 
 class Registry:
-    """Finds and creates dissectors, or `only` one. `files` are the user's, by dissector name."""
+    """Finds and creates dissectors. `only` limits it to one (None: all); `files` are the user's, by dissector name."""
 
     def __init__(self, only: str | None = None, files: Mapping[str, Mapping[str, bytes]] | None = None) -> None:
         self.only = only
@@ -141,13 +145,13 @@ class Registry:
         self.problems: list[str] = []
         """Dissectors that cannot be used, each with a remedy."""
         self.stopped: set[str] = set()
-        """Dissectors that did not return, and are not called any more."""
+        """Dissectors that did not return; not called any more."""
         self._known: dict[str, Dissector] | None = None
         self._asked: Asked | None = None
 
     @property
     def dissectors(self) -> Mapping[str, Dissector]:
-        """Usable dissectors by name, sorted. An installed dissector replaces a built-in one."""
+        """Return usable dissectors by name, sorted. An installed one replaces a built-in one of the same name."""
         if self._known is None:
             known = {each.name: each for each in OURS}
             for point in _points():
@@ -160,7 +164,7 @@ class Registry:
         return self._known
 
     def add(self, kind: type[Payload]) -> None:
-        """Replaces another dissector of the same name."""
+        """Add a dissector that is not installed; it replaces another of the same name."""
         self._known = {**self.dissectors, kind.name: declared(kind)}
         self._asked = None
 
@@ -174,7 +178,7 @@ class Registry:
         return self._asked
 
     def make(self, dissector: Dissector, argument: str | None = None) -> Payload | None:
-        """None if the dissector's own code fails."""
+        """Create a dissector for one side; None if its own code fails."""
         try:
             kind = dissector.load()
             return kind(Settings(argument, self.files.get(kind.name, {})))
@@ -186,7 +190,7 @@ class Registry:
             return None
 
     def stop(self, name: str, why: str) -> Interrupted:
-        """Stop calling a dissector; return the exception to raise in it."""
+        """Stop calling a dissector on all sides; return the exception to raise in it."""
         error = Interrupted(why)
         self.stopped.add(name)
         self._leave_out(name, error, "report it to its author; its messages are not decoded")
@@ -204,7 +208,7 @@ class Registry:
 
 
 def _installed(point: EntryPoint) -> Dissector:
-    """Raises at once if it is none: it would fail unexpectedly later."""
+    """Load a dissector. Raises at once if it is none: it would fail unexpectedly later."""
     kind = point.load()
     if not (isinstance(kind, type) and issubclass(kind, Payload) and getattr(kind, "name", None) == point.name):
         raise TypeError(f"{point.value} is not a subclass of Payload named {point.name!r}")
@@ -212,7 +216,7 @@ def _installed(point: EntryPoint) -> Dissector:
 
 
 def words_of(error: BaseException) -> str:
-    """`str` of a third-party exception may raise."""
+    """Return the message of a third-party exception."""
     try:
         return str(error)
     except Exception:

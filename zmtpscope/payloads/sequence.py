@@ -15,11 +15,11 @@ from zmtpscope.payloads.text import is_text
 from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 PROOF = 3
-"""Consecutive steps of 1 that prove a sequence number."""
+"""Number of consecutive steps of 1 that prove a sequence number."""
 MAX_TOPICS = 4096
-"""Topics per side."""
+"""Topics per side; the least recently used one is forgotten."""
 LONGEST_TOPIC = 255
-"""Numbers of longer topics (octets) are not remembered."""
+"""Octets of a topic; longer ones have no remembered numbers."""
 
 HASH = 32
 """Octets, sent by bitcoind in the order in which hashes are displayed."""
@@ -55,7 +55,7 @@ PLACES = (BEHIND_BODY, Place(3, None, 1, 8, False), Place(3, None, 1, 8, True))
 
 
 class Step(NamedTuple):
-    """`ahead` is negative if the number went back, None for the first."""
+    """The step from the number `last`. `ahead` is negative if the number went back, None for the first."""
 
     proven: bool
     last: int
@@ -63,6 +63,8 @@ class Step(NamedTuple):
 
 
 class Series:
+    """The numbers of a publisher, or of one of its topics."""
+
     __slots__ = ("last", "proven", "run", "size")
 
     def __init__(self, size: int) -> None:
@@ -72,7 +74,7 @@ class Series:
         self.proven = False
 
     def feed(self, number: int) -> Step:
-        """Numbers wrap to 0 after the largest."""
+        """Return the step to a number. Numbers wrap to 0 after the largest."""
         ahead = None
         last = self.last
         if last is not None:
@@ -98,6 +100,7 @@ class Numbering:
         self.topic: bytes | None = None
         self.separate = False
         self.proven = False
+        """Whether a value here was proven to be a sequence number."""
 
     def forget(self) -> None:
         """Forget previous numbers after a loss; proofs remain."""
@@ -105,7 +108,7 @@ class Numbering:
             series.last, series.run = None, 0
 
     def feed(self, topic: bytes, number: int) -> tuple[Step, bool]:
-        """Return the step, and whether numbers count all topics."""
+        """Return the step to the next number, and whether it counts all topics."""
         together = self.all.feed(number)
         if topic not in self.topics:
             self.topics[topic] = Series(self.place.size)
@@ -124,7 +127,7 @@ class Numbering:
 
 
 class Reading(NamedTuple):
-    """The number in one message."""
+    """The number in one message: place, step, and whether it counts all topics."""
 
     place: Place
     step: Step
@@ -133,12 +136,12 @@ class Reading(NamedTuple):
 
     @property
     def believed(self) -> bool:
-        """The field is proven to be a sequence number."""
+        """Whether the field is proven to be a sequence number."""
         return self.bitcoin or self.step.proven
 
     @property
     def skipped(self) -> int:
-        """Missing values before this number."""
+        """Count the values missing before this number."""
         ahead = self.step.ahead
         return ahead - 1 if self.believed and ahead is not None and ahead > 1 else 0
 
@@ -156,7 +159,8 @@ class Numbered(Payload):
         super().__init__(settings)
         self.numberings = [Numbering(place) for place in PLACES]
         self.reading: Reading | None = None
-        """The reading from `claim`, for `dissect`. None without a `claim`, if the user selected the dissector."""
+        """The reading from `claim`, for `dissect` of the same message. None without a `claim`: the user selected the
+        dissector."""
 
     def claim(self, message: Message, about: About) -> Claim:
         self.reading = reading = self._look_at(message)
@@ -169,7 +173,7 @@ class Numbered(Payload):
         return _read(reading, message.frames, reader)
 
     def _look_at(self, message: Message) -> Reading | None:
-        """Read each possible place; prefer a proven one."""
+        """Read the number at each possible place; return the reading of a proven place if there is one."""
         frames = message.frames
         if message.after_loss:
             for numbering in self.numberings:
@@ -191,6 +195,7 @@ class Numbered(Payload):
 
 
 def _is_bitcoin(frames: Sequence[bytes]) -> bool:
+    """Whether topic and sizes match a notification of bitcoind."""
     if len(frames) != 3 or len(frames[2]) != BEHIND_BODY.size:
         return False
     topic, body, _ = frames
@@ -230,7 +235,7 @@ def _read(reading: Reading, frames: Sequence[bytes], reader: Reader) -> str:
 
 
 def _judge(reading: Reading, reader: Reader, position: int, topic: str, number: int) -> None:
-    """`position` is the stream offset of the number."""
+    """Report a number at stream offset `position` that is not the successor of its topic's last one."""
     detail = f"topic {topic}: from {reading.step.last} to {number}"
     if reading.skipped:
         reader.finding("SEQUENCE-01", position, reading.place.size, detail=f"{detail}, {reading.skipped} missing")
@@ -239,7 +244,7 @@ def _judge(reading: Reading, reader: Reader, position: int, topic: str, number: 
 
 
 def _read_bitcoin(reader: Reader, topic: bytes) -> str:
-    """A raw body has no summary."""
+    """Return the summary of a notification, empty for a raw body."""
     if topic in (b"rawtx", b"rawblock"):
         reader.octets("body", hidden=True)
         return ""

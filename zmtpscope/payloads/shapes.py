@@ -1,6 +1,6 @@
 """Which dissectors may claim messages of each shape, from their declarations (`Payload`).
 
-Of the dozen dissectors, few may claim any one message.
+This avoids calls: of the dozen dissectors, few may claim any one message.
 """
 
 from __future__ import annotations
@@ -25,24 +25,26 @@ UNKNOWN, NOBODY, SOMEBODY, ONLY_CLAIMS = -1, 0, 1, 2
 
 
 class Candidates:
-    """Dissectors of one shape, in the usual order."""
+    """Dissectors that may claim messages of one shape, in the usual order."""
 
     def __init__(self, dissectors: Dissectors) -> None:
         self.dissectors = dissectors
         self.prefixes = tuple(prefix for each in dissectors for prefix in each.prefixes)
+        """Prefixes that some of them claim."""
         self.others = others = tuple(each for each in dissectors if not each.prefixes)
+        """Dissectors that may claim messages without any of `prefixes`."""
         by_octets = all(each.claims_at_once for each in others) and len({each.least_frames for each in others}) == 1
         self.is_one = len(others) == 1
         is_possible = by_octets or self.is_one
         self.quick = tuple(each for each in others if each.dissects_at_once) if is_possible else ()
-        """Candidates that need no reader."""
+        """Candidates that need octets alone, no reader."""
         self.only_claim = by_octets and not (self.prefixes or any(each.judges for each in others))
-        """A claim is enough if only findings are wanted, because no candidate reports findings."""
+        """Whether a claim is enough if only findings are wanted: no candidate reports findings."""
         self.only_json = others == (JSON,) and not any(map(_may_be_json, self.prefixes))
-        """Only the JSON dissector may claim JSON messages."""
+        """Whether only the JSON dissector may claim JSON messages of this shape."""
 
     def of(self, first: bytes) -> Dissectors:
-        """Select candidates by the prefix of the first content frame."""
+        """Return the candidates that may claim messages with this first content frame, by its prefix."""
         if not self.prefixes:
             return self.dissectors
         return tuple(each for each in self.dissectors if first.startswith(each.prefixes or b""))
@@ -53,13 +55,16 @@ def _may_be_json(prefix: bytes) -> bool:
 
 
 class Shapes:
-    """A shape is the sender's socket type, the first octet of the first content frame, and whether the numbers of
-    content frames and of all frames suffice for each dissector."""
+    """Numbers the shapes of messages, by which dissectors may claim them.
+
+    A shape is the sender's socket type, the first octet of the first content frame, and whether the numbers of content
+    frames and of all frames suffice for each dissector.
+    """
 
     def __init__(self, dissectors: Dissectors) -> None:
         self.dissectors = dissectors
         self.counts = sorted({each.least_frames for each in dissectors})
-        """Declared minimum numbers of content frames."""
+        """Minimum numbers of content frames that the dissectors declare."""
         self._counts = np.array(self.counts)
         self._ranks = len(self.counts) + 1
         self._of_sender = (NO_OCTET + 1) * self._ranks**2
@@ -67,17 +72,17 @@ class Shapes:
         of_types = {each: tuple(one for one in dissectors if one.may_be_from(each)) for each in types}
         others = tuple(each for each in dissectors if each.socket_types is None)
         self._senders = list(dict.fromkeys((others, *of_types.values())))
-        """The first entry is for socket types that no dissector declares."""
+        """Candidates by kind of sender; the first is for socket types that no dissector declares."""
         self._first_of = {each: self._senders.index(found) * self._of_sender for each, found in of_types.items()}
         self._candidates: dict[int, Candidates] = {}
         self._at_once: dict[int, Candidates | None] = {}
         self._of_frames: dict[int, Candidates] = {}
         self.begins_frame = _frame_beginnings(dissectors)
         self.known = np.full(len(self._senders) * self._of_sender, UNKNOWN, np.int8)
-        """NOBODY (no candidates), ONLY_CLAIMS (candidates can only claim), SOMEBODY (other candidates), or UNKNOWN (not
-        computed), by shape."""
+        """State of each shape: NOBODY (no candidates), ONLY_CLAIMS (candidates can only claim), SOMEBODY (any other
+        candidates), UNKNOWN (not computed yet)."""
         self.only_json = np.zeros(len(self.known), np.bool_)
-        """`Candidates.only_json` by computed shape."""
+        """Whether only the JSON dissector may claim JSON messages, by computed shape."""
 
     def __reduce__(self) -> tuple[object, tuple[Dissectors]]:
         """Pickle as a reference to the shared table."""
@@ -87,8 +92,11 @@ class Shapes:
         return self._first_of.get(socket_type, 0)
 
     def columns(self, first_of: int | Int64, heads: Int64, content: Int64, frames: Int64) -> Int64:
-        """Return the shapes of many messages, from `first_of` of their senders, first octets (or `NO_OCTET`), and
-        numbers of content frames and of all frames."""
+        """Return the shapes of many messages.
+
+        The arguments are the first shape of each sender (`first_of`), first octets (or `NO_OCTET`), and numbers of
+        content frames and of all frames.
+        """
         of_content, of_all = self._counts.searchsorted(content, "right"), self._counts.searchsorted(frames, "right")
         found: Int64 = first_of + (heads * self._ranks + of_content) * self._ranks + of_all
         return found
@@ -118,22 +126,25 @@ class Shapes:
         return found
 
     def candidates_at_once(self, shape: int) -> Candidates | None:
-        """Return the candidates if octets alone may be enough to dissect a message, otherwise None."""
+        """Return the candidates of a shape if octets alone may be enough to dissect a message, otherwise None."""
         if shape not in self._at_once:
             found = self.candidates(shape) if shape >= 0 else None
             self._at_once[shape] = found if found is not None and (found.quick or found.only_claim) else None
         return self._at_once[shape]
 
     def asked(self, message: Message, socket_type: str | None) -> Dissectors:
+        """Return the dissectors that may claim a message."""
         frames, content = message.frames, message.content
         return self.candidates(self.of(message, socket_type)).of(frames[content] if content < len(frames) else b"")
 
     def claimable(self, shapes: Int64) -> NDArray[np.bool_]:
+        """Return a mask of shapes that any dissector may claim."""
         found: NDArray[np.bool_] = self._look_up(shapes) > NOBODY
         return found
 
     def only_claimed(self, shapes: Int64) -> NDArray[np.bool_]:
-        """Return a mask: a claim is enough if only findings are wanted (`Candidates.only_claim`)."""
+        """Return a mask of shapes whose messages of one content frame can only be claimed when only findings are
+        wanted."""
         found: NDArray[np.bool_] = self._look_up(shapes) == ONLY_CLAIMS
         return found
 
@@ -150,7 +161,7 @@ class Shapes:
         return found
 
     def of_frame(self, octets: bytes) -> Dissectors:
-        """Return the dissectors that may claim a message by a frame at any position."""
+        """Return the dissectors that may claim a message by this frame, at any position."""
         if len(octets) < 2 or not self.begins_frame[octets[0] << 8 | octets[1]]:
             return ()
         found = self._of_frames.get(octets[0])
@@ -161,7 +172,8 @@ class Shapes:
 
 
 def _frame_beginnings(dissectors: Dissectors) -> NDArray[np.bool_]:
-    """Return a mask by the first two octets of a frame. One-octet frames are never claimed."""
+    """Return a mask by the first two octets of a frame: whether any dissector may claim a message by it. One-octet
+    frames are never claimed."""
     found = np.zeros((256, 256), np.bool_)
     for each in dissectors:
         for first in range(256) if each.framewise and not each.prefixes else ():
@@ -173,5 +185,5 @@ def _frame_beginnings(dissectors: Dissectors) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=8)
 def shapes_of(dissectors: Dissectors) -> Shapes:
-    """All sides share a table."""
+    """Return the table of these dissectors, which all sides share."""
     return Shapes(dissectors)

@@ -17,7 +17,7 @@ from zmtpscope.payloads.shapes import Candidates, shapes_of
 from zmtpscope.payloads.values import as_summary, shortened
 
 MAX_UNCLAIMED = 256
-"""Consecutive messages that only the text dissector claims. After them the side is not examined any more."""
+"""Consecutive messages that only the text dissector claims; afterwards the side is not examined any more."""
 
 
 class Named(NamedTuple):
@@ -49,20 +49,21 @@ class SidePayloads:
         self.show_secrets = show_secrets
         self.judging = judging
         self.dissectors, self.text, self.shapes, self.wants_all = registry.asked()
+        """`wants_all`: whether any dissector gets every message."""
         self.made: dict[str, Payload | None] = {}
-        """None: could not be created."""
+        """Dissectors by name; most sides need few. None: could not be created."""
         self.last: Payload | None = None
-        """Dissector of the last claimed message."""
+        """Dissector of the most recent claimed message."""
         self.unclaimed = 0
-        """Messages since the last claim."""
+        """Number of messages since the last claim."""
         self.unreadable = 0
-        """Messages since the last text."""
+        """Number of messages without text since the last one with text, for the text dissector."""
         self.unheard: list[Payload] = []
         """Dissectors without a `claim` call since the last loss: their next message has `after_loss` set."""
         self.unread: list[Payload] = []
         """Dissectors that have not read a message since the last loss."""
         self.has_lost = False
-        """Messages were lost before later dissectors are created."""
+        """Whether messages were lost, also for dissectors that are created later."""
         self.allowance = Allowance()
         self.forced: dict[bytes | None, Payload] = {}
         """Dissectors that the user named, by topic; None: all other messages."""
@@ -73,6 +74,7 @@ class SidePayloads:
 
     @property
     def left_alone(self) -> bool:
+        """Whether only the text dissector is still tried."""
         return not self.forced and self.unclaimed > MAX_UNCLAIMED
 
     @property
@@ -81,13 +83,17 @@ class SidePayloads:
         return self.text is not None and not self.judging and self.unreadable <= MAX_UNCLAIMED
 
     def pass_by(self, count: int) -> None:
+        """Count messages without a dissector call."""
         self.unclaimed += count
 
     def dissect(
         self, message: Message, about: About, offsets: Sequence[int], *, is_text: bool = False
     ) -> Dissected | None:
-        """None if no dissector claims the message. The text dissector is not called if `is_text`. `offsets` are stream
-        offsets of the frame bodies."""
+        """Dissect a message; None if no dissector claims it.
+
+        `is_text`: it is plain text, so the text dissector is not called. `offsets` are stream offsets of the frame
+        bodies.
+        """
         if message.after_loss:
             self.has_lost = True
             everybody = [each for each in (*self.made.values(), *self.forced.values()) if each is not None]
@@ -142,11 +148,12 @@ class SidePayloads:
 
     @property
     def recognises_json(self) -> bool:
-        """Octets alone may recognise JSON messages (`take_json`)."""
+        """Whether octets alone may recognise JSON messages (`take_json`)."""
         return not self.trees and JSON.name not in self.registry.stopped
 
     def take_json(self, octets: int) -> None:
-        """Record claims of JSON messages, the last message among them. `octets` is their total size."""
+        """Record claims of JSON messages recognised by octets alone, the last message among them. `octets` is their
+        total size."""
         self.last, self.unclaimed = self._one(JSON), 0
         if not self.judging:
             self.allowance.earn(octets)
@@ -154,7 +161,7 @@ class SidePayloads:
     def take_claims(
         self, count: int, places: Sequence[int], message: Callable[[int], tuple[Candidates, bytes]]
     ) -> None:
-        """Record `count` messages that can only be claimed (`Candidates.only_claim`).
+        """Record `count` messages when only findings are wanted and each can only be claimed (`Candidates.only_claim`).
 
         Only messages at `places` may be claimed, and only the last claim matters. `message(i)` returns candidates and
         content frame of the message at `places[i]`.
@@ -173,7 +180,8 @@ class SidePayloads:
     def _last_claimed(
         self, first: int, behind: int, message: Callable[[int], tuple[Candidates, bytes]]
     ) -> tuple[int, list[Payload]]:
-        """Return the last claimed message of `first..behind` (`behind` excluded), and its dissectors."""
+        """Return the last claimed message of `first..behind` (`behind` excluded), and the dissectors that claim it,
+        or none."""
         for which in range(behind - 1, first - 1, -1):
             claiming = self._claiming(*message(which))
             if claiming:
@@ -191,7 +199,7 @@ class SidePayloads:
         return next((each for each in claiming if each is before), claiming[0])
 
     def _quick_dissector(self, candidates: Candidates, octets: bytes) -> Payload | None:
-        """Return a dissector that claims `octets` and needs no reader, or None."""
+        """Return a dissector that claims `octets` and needs no reader, in spite of other candidates; or None."""
         quick = candidates.quick
         names = [each.name for each in quick]
         if self.last is None or self.last.name not in names:
@@ -201,7 +209,7 @@ class SidePayloads:
         return self._one(quick[names.index(self.last.name)])  # no other claim is surer
 
     def _claiming(self, candidates: Candidates, octets: bytes) -> list[Payload]:
-        """Return the candidates that claim a message by `octets` alone."""
+        """Return the candidates that claim a message, if a claim is all that is needed."""
         asked = [self._one(each) for each in candidates.others]
         return [each for each in asked if each is not None and is_claimed_at_once(each, octets)]
 
@@ -248,26 +256,28 @@ class SidePayloads:
         return best
 
     def _others_may_judge(self, message: Message) -> bool:
+        """Whether later frames may cause findings."""
         return any(each.judges for frame in message.bodies[1:] for each in self.shapes.of_frame(frame))
 
     def _another(self, but: Payload, reader: Reader) -> Opened:
-        """`but` is the dissector of the message, and the frame is not in its format."""
+        """Read a frame that is not in the format of `but`, the dissector of the message."""
         found = self._of_frame(reader.frames[0], reader.about, but)
         return Opened(None, "", None) if found is None else _opened(found, reader)
 
     def _asked(self, message: Message, about: About) -> Sequence[Dissector]:
-        """Dissectors that want all messages join the candidates of the shape."""
+        """Return the candidates of the shape, and dissectors that want all messages."""
         fitting = self.shapes.asked(message, about.socket_type)
         if not self.wants_all:
             return fitting
         return [each for each in self.dissectors if each in fitting or (self.made.get(each.name) or each).wants_all]
 
     def _renew_wants_all(self) -> None:
-        """A dissector that was created or ran may have changed `wants_all`."""
+        """Ask the dissectors again whether they want all messages: one that was created or ran may have changed
+        that."""
         self.wants_all = any((self.made.get(each.name) or each).wants_all for each in self.dissectors)
 
     def _one(self, dissector: Dissector) -> Payload | None:
-        """None if the dissector cannot be created or was stopped."""
+        """Return this side's dissector, created at first use; None if it cannot be created or was stopped."""
         if dissector.name not in self.made:
             made = self.made[dissector.name] = self.registry.make(dissector)
             if made is not None and self.has_lost:
@@ -301,7 +311,8 @@ def _opened(payload: Payload, reader: Reader) -> Opened:
 
 
 def _with_loss(payload: Payload, message: Message, unheard: list[Payload]) -> Message:
-    """Set `after_loss` if `payload` had no `claim` call since the last loss."""
+    """Set `after_loss` if `payload` had no `claim` call since the last loss: other dissectors may have got the
+    messages after it."""
     place = next((place for place, each in enumerate(unheard) if each is payload), None)
     after_loss = place is not None
     if place is not None:
@@ -310,7 +321,7 @@ def _with_loss(payload: Payload, message: Message, unheard: list[Payload]) -> Me
 
 
 def claim_of(payload: Payload, message: Message, about: About) -> Claim:
-    """A dissector that fails does not claim."""
+    """Ask a dissector for its claim; one that fails does not claim."""
     try:
         claim = payload.claim(message, about)
         return claim if type(claim) is Claim else Claim(claim)
@@ -326,7 +337,7 @@ def is_claimed_at_once(payload: Payload, octets: bytes) -> bool:
 
 
 def result_at_once(payload: Payload, octets: bytes) -> Dissected | None:
-    """None if the dissector needs more than the octets, or fails."""
+    """Return what the dissector makes of the octets alone; None if it needs more, or fails."""
     try:
         done = payload.at_once(octets)
         if done is None:
@@ -340,7 +351,7 @@ def result_at_once(payload: Payload, octets: bytes) -> Dissected | None:
 
 
 def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
-    """The dissector's exceptions become the finding PAYLOAD-01."""
+    """Dissect a message. The dissector's exceptions become the finding PAYLOAD-01."""
     try:
         summary = read_whole(payload, message, reader)
         fields = reader.fields if is_ours(type(payload).__module__) else checked(reader.fields)
@@ -380,12 +391,12 @@ def read_whole(payload: Payload, message: Message, reader: Reader) -> str:
 
 @cache
 def is_ours(module: str) -> bool:
-    """Our dissectors set only fields that every output can hold."""
+    """Whether a dissector is ours: ours set only fields that every output can hold."""
     return module.startswith("zmtpscope.")
 
 
 def _name_of(payload: Payload) -> str:
-    """A name may be an enum member, for example."""
+    """Return the dissector's name as a plain str; it may be an enum member, for example."""
     return str.__str__(payload.name)
 
 

@@ -10,7 +10,10 @@ _CONTROL = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 
 
 class Text(Payload):
-    """Messages have no fields, because the octets show everything."""
+    """Claims messages whose content frames are text, and not all empty.
+
+    There are no fields, because the octets show everything.
+    """
 
     name = "text"
     prefix = "text"

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 ALWAYS = 1 << 20
-"""Any data may unpack to this size (octets)."""
+"""Number of octets that any data may unpack to."""
 MAX_TIMES = 100
+"""Maximum ratio of unpacked to packed size above `ALWAYS`."""
 FAR_LARGER = 10
 """Ratio to the limit above which data is called a decompression bomb."""
 MAX_STREAMS = 1000
@@ -34,14 +35,16 @@ class Format(NamedTuple):
 
 
 class Problem(NamedTuple):
+    """A finding id, its detail, and a word for the summary."""
+
     id: str
     detail: str
     word: str
 
 
 class Unpacked(NamedTuple):
-    """`octets` are the contents of the streams up to `stop`, or to a problem. `made` octets were produced, possibly
-    above the limit."""
+    """A decompressed payload. `octets` are the contents of the streams up to `stop`, or to a problem. `made` octets
+    were produced, possibly above the limit."""
 
     octets: bytes
     stop: int
@@ -50,11 +53,11 @@ class Unpacked(NamedTuple):
 
 
 class StaysPacked(Exception):
-    """Valid data cannot be unpacked here; the text is the reason."""
+    """The data is valid, but cannot be unpacked here; the text is the reason."""
 
 
 def most_octets(packed: int, left: int) -> int:
-    """`left` octets of the message may still be read."""
+    """Return the maximum unpacked size if `left` octets of the message may still be read."""
     return max(0, min(left - packed, max(ALWAYS, MAX_TIMES * packed)))
 
 
@@ -95,7 +98,7 @@ def _too_much(packed: int, limit: int) -> Problem:
 
 
 def _before_damage(form: Format, packed: bytes, begin: int, at: int) -> bytes:
-    """Unpack the piece at `at` octet by octet."""
+    """Unpack the piece at `at` octet by octet up to its damage."""
     unpacker = form.unpacker()
     for start in range(begin, at, form.piece):
         unpacker.decompress(packed[start : start + form.piece])
@@ -109,7 +112,7 @@ def _before_damage(form: Format, packed: bytes, begin: int, at: int) -> bytes:
 
 
 def optional(name: str) -> Any:
-    """Raises `StaysPacked` if the package is not installed."""
+    """Import an optional package. Raises `StaysPacked` if it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:

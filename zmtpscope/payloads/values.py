@@ -20,12 +20,13 @@ _MIN_INT, _LARGEST_INT = -(2**63), 2**64 - 1
 
 
 def shortened(text: str, limit: int = LONGEST_SUMMARY) -> str:
+    """Cut to the limit of records."""
     text = str.__str__(text)
     return text if len(text) <= limit else text[: limit - 1] + NO_MORE
 
 
 def as_summary(text: str) -> str:
-    """Cut, and convert for every output."""
+    """Cut to the limit of records, as every output can hold it."""
     if type(text) is str and len(text) <= LONGEST_SUMMARY and text.isascii():
         return text
     shown: str = plain(shortened(text))
@@ -33,7 +34,7 @@ def as_summary(text: str) -> str:
 
 
 def plain(value: Json) -> Json:
-    """Convert a scalar for every output; containers stay. Raises `TypeError` for other types."""
+    """Return a scalar in a form for all outputs, or a container unchanged. Raises `TypeError` for other types."""
     kind = type(value)
     if kind is str:
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
@@ -49,6 +50,7 @@ def plain(value: Json) -> Json:
 
 
 def to_key(key: Json) -> str:
+    """Write any value as the name of a field."""
     if isinstance(key, bytes):
         return to_text(key)
     text = key if isinstance(key, str) else "null" if key is None else str(shown(key))
@@ -56,7 +58,7 @@ def to_key(key: Json) -> str:
 
 
 def shown(value: Json) -> Value:
-    """Convert for field trees."""
+    """Return a value as the tree shows it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

@@ -39,8 +39,8 @@ _ANY_STATUS = re.compile(rb"[0-9]{3}")
 
 
 class Zap(Payload):
-    """Requests: version, request id, domain, address, identity, mechanism, credentials. Replies: version, request id,
-    status code, status text, user id, metadata."""
+    """Reads requests (version, request id, domain, address, identity, mechanism, credentials) and replies (version,
+    request id, status code, status text, user id, metadata)."""
 
     name = "zap"
     prefix = "zap"
@@ -78,7 +78,7 @@ class Zap(Payload):
 
 
 def _start(message: Message) -> int:
-    """Return the index of the version frame.
+    """Return the index of the version frame. Request and reply end with the message.
 
     Frames of an envelope may precede them, with or without a delimiter. Without a delimiter, `message.content` is
     wrong: it is behind the first empty frame, which is often the identity.

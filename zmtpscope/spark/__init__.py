@@ -25,7 +25,8 @@ _MODULES = {
     "skipped": "reading",
     "tables": "ingestion",
 }
-"""No module has the name of a function, because an attribute of the package would then be the module."""
+"""Modules by public name. No module has the name of a function, because an attribute of the package would then be
+the module."""
 
 
 def __getattr__(name: str) -> Any:

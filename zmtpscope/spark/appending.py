@@ -1,4 +1,4 @@
-"""Adds parts to the tables of a folder, each once, even after a crash.
+"""Record which captures the tables of a folder contain, so that each part of a table is added once, even after a crash.
 
 `ingest` writes parts into a folder `_ingest-ID`. Once a note, `_ingested/ID.json`, names their captures, the parts
 belong to the tables and are moved there. If a driver was killed, `finish` moves the parts of a folder with a note, and
@@ -21,7 +21,7 @@ STAGING, NOTES = "_ingest-", "_ingested"
 
 
 class Ingested(NamedTuple):
-    """Size and modification time (ns) are from the time of reading."""
+    """A file that was ingested, with its size and modification time (ns) when it was read."""
 
     path: str
     size: int
@@ -29,7 +29,7 @@ class Ingested(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Path without the suffix of compression, which may be added later."""
+        """Path without a suffix of compression, which may be added later."""
         return uncompressed(self.path)
 
 
@@ -43,7 +43,8 @@ def captures_now(paths: Iterable[str]) -> list[Ingested]:
 
 
 def new_ones(captures: Iterable[Ingested], known: Iterable[Ingested]) -> list[Ingested]:
-    """Return the captures that the tables do not contain. Raises `CaptureError` for a capture that has changed."""
+    """Return the captures that the tables do not contain yet. Raises `CaptureError` for a contained capture that has
+    changed."""
     by_name = {each.name: each for each in known}
     new = []
     for capture in captures:
@@ -57,6 +58,7 @@ def new_ones(captures: Iterable[Ingested], known: Iterable[Ingested]) -> list[In
 
 
 def noted(filesystem: FileSystem, root: str) -> list[Ingested]:
+    """Return the captures in the tables of a folder."""
     found = []
     for info in filesystem.get_file_info(FileSelector(f"{root}/{NOTES}", allow_not_found=True)):
         if info.extension == "json":
@@ -66,7 +68,7 @@ def noted(filesystem: FileSystem, root: str) -> list[Ingested]:
 
 
 def note(filesystem: FileSystem, root: str, staging: str, captures: Iterable[Ingested]) -> None:
-    """Note that the parts in `staging`, made from these captures, belong to the tables."""
+    """Add the parts in `staging`, made from these captures, to the tables."""
     place = f"{root}/{NOTES}/{staging.rpartition(STAGING)[2]}"
     filesystem.create_dir(f"{root}/{NOTES}")
     with filesystem.open_output_stream(place) as file:
@@ -75,7 +77,7 @@ def note(filesystem: FileSystem, root: str, staging: str, captures: Iterable[Ing
 
 
 def put_in_place(filesystem: FileSystem, root: str, staging: str) -> None:
-    """Move the parts of all tables. Some may be in place already."""
+    """Move the parts of all tables. Some may be there already."""
     for folder in filesystem.get_file_info(FileSelector(staging)):
         place = f"{root}/{folder.base_name}"
         if filesystem.type_name in ("local", "hdfs") and filesystem.get_file_info(place).type == FileType.NotFound:
@@ -88,7 +90,7 @@ def put_in_place(filesystem: FileSystem, root: str, staging: str) -> None:
 
 
 def finish(filesystem: FileSystem, root: str) -> None:
-    """Finish or undo the work of killed drivers."""
+    """Finish or undo the work of killed drivers. Afterwards each part is in its table or removed."""
     for info in filesystem.get_file_info(FileSelector(root, allow_not_found=True)):
         if info.type != FileType.Directory or not info.base_name.startswith(STAGING):
             continue

@@ -16,14 +16,14 @@ from zmtpscope.spark.flows import Endpoints, FlowFilter, reverse
 
 SAMPLED_FILES = 8
 BLOCK_SIZE, FEWEST_BLOCKS, MAX_BLOCKS = 1 << 20, 8, 64
-"""Octets of a sampled block, and limits of their number."""
+"""Octets of a block, and blocks sampled in all files."""
 SAMPLED_SHARE = 8
-"""At most this fraction (1 / 8) of all files is sampled, but at least `FEWEST_BLOCKS`."""
+"""One part in this many of all files is sampled at most, but at least the minimum number of blocks."""
 COST_OF_SEGMENT = 64
 LARGE_TASK, COST_OF_FILE = 64 << 20, 1 << 18
-"""Octets of a full task, and of reading that take as long as opening a file."""
+"""Octets at which a task is full, and the cost of opening a file, as a number of octets."""
 FLOWS_OF_A_PARTITION = 32
-"""Large flows assigned to each partition. Smaller flows are hashed."""
+"""Number of large flows that are assigned to each partition; smaller ones are hashed."""
 
 
 def large_flows(
@@ -45,6 +45,7 @@ def large_flows(
 
 
 def file_tasks(sizes: Sequence[int], least: int) -> list[range]:
+    """Divide files among tasks: at least `least` tasks, if there is enough data."""
     costs = [size + COST_OF_FILE for size in sizes]
     share = min(LARGE_TASK, sum(costs) // least)
     tasks, begin, octets = [], 0, 0
@@ -63,8 +64,8 @@ def _sample(files: Sequence[str], blocks: int) -> Iterator[SegmentBlock]:
 
 
 def _sampled_rates(sample: Iterator[SegmentBlock], wanted: FlowFilter) -> tuple[dict[bytes, float], float]:
-    """Return the cost per block of each connection since its first block, and of all datagrams. Keys are the smaller
-    flow keys."""
+    """Return the cost per block of each connection since its first block, by the smaller of its two flow keys, and
+    of all datagrams."""
     costs: dict[bytes, float] = defaultdict(float)
     first: dict[bytes, int] = {}
     datagrams, number = 0, 0

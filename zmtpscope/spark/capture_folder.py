@@ -18,7 +18,7 @@ from zmtpscope.capture.files import PEEK, CaptureFile
 from zmtpscope.capture.statistics import FileReports
 
 COMPRESSED = (".gz", ".zst")
-"""A file that gets one of these suffixes is still the same capture."""
+"""Suffixes that a complete file gets when it is compressed. It is still the same capture."""
 
 
 def uncompressed(path: str) -> str:
@@ -26,7 +26,7 @@ def uncompressed(path: str) -> str:
 
 
 class Capture(NamedTuple):
-    """`first_time` is the time of the first packet (ns), or -1 if there is none yet."""
+    """A capture in the folder. `first_time` is the time of its first packet (ns), or -1 if it has none yet."""
 
     path: str
     size: int
@@ -35,11 +35,12 @@ class Capture(NamedTuple):
 
     @property
     def name(self) -> str:
+        """Path without a suffix of compression."""
         return uncompressed(self.path)
 
 
 class BatchFile(NamedTuple):
-    """`number` is its index among all files of the query."""
+    """A file of a micro-batch. `number` is its index among all files of the query."""
 
     number: int
     path: str
@@ -53,11 +54,14 @@ class MicroBatch:
     number: int = 0
     partitions: int = 0
     files: list[BatchFile] = field(default_factory=list)
+    """Files that no earlier micro-batch has taken."""
     files_so_far: int = 0
+    """Number of files so far, including earlier micro-batches."""
     until: int | None = None
-    """Time (ns) before which packets are taken; None: all packets. The time of a packet is the largest so far in its
-    file."""
+    """Time (ns) before which packets are taken; a later micro-batch takes the others. The time of a packet is the
+    largest so far in its file. None: all packets."""
     is_last: bool = False
+    """Whether the capture ends with this micro-batch."""
     seen: dict[str, Capture] = field(default_factory=dict)
     """Taken files that are still in the folder, by name."""
 
@@ -68,11 +72,11 @@ class CaptureFolder:
     def __init__(self, path: str) -> None:
         self.path = path
         self._found: dict[str, tuple[int, int, Capture | None]] = {}
-        """Size, modification time and capture (None: not a capture) of each file at the last listing."""
+        """Size, modification time and capture of each file at the last listing. None: not a capture."""
 
     def captures(self) -> list[Capture]:
-        """Return each capture once. Files whose names start with a dot are still being copied. Raises `CaptureError` if
-        the folder is missing or cannot be listed."""
+        """Return each capture once. Files whose names start with a dot are skipped, because they are still being
+        copied. Raises `CaptureError` if the folder is missing or cannot be listed."""
         found: dict[str, tuple[int, int, Capture | None]] = {}
         captures: dict[str, Capture] = {}
         for path in sorted(self._paths()):
@@ -176,11 +180,12 @@ def next_micro_batch(
 
 
 def _is_new(capture: Capture, seen: Capture | None) -> bool:
-    """An overwritten file of a ring is new once its first packet has changed."""
+    """Whether a file is new. One that is overwritten in a ring is new once its first packet has changed."""
     return seen is None or seen.first_time != capture.first_time
 
 
 def grown_since(before: MicroBatch, captures: Iterable[Capture]) -> list[Capture]:
+    """Return the captures that were taken up to the micro-batch `before` and have grown since."""
     known = [(before.seen.get(capture.name), capture) for capture in captures]
     return [
         now
@@ -190,8 +195,8 @@ def grown_since(before: MicroBatch, captures: Iterable[Capture]) -> list[Capture
 
 
 def _newest(captures: Collection[Capture], count: int) -> set[Capture]:
-    """Return `count` files by modification time and `count` by first packet, which may still be written. A file copied
-    into the folder may be modified later than the one being captured."""
+    """Return the files that may still be written: `count` by modification time and `count` by first packet. A file
+    copied into the folder may be modified later than the one being captured."""
     begun = [capture for capture in captures if capture.first_time >= 0]
     by_change = sorted(begun, key=lambda capture: (capture.modified, *_by_first_packet(capture)))
     return {*by_change[-count:], *sorted(begun, key=_by_first_packet)[-count:]}

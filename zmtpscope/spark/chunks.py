@@ -28,24 +28,26 @@ SCHEMA = pa.schema(
 )
 DDL = "partition int, taken long, packet long, kind byte, rows int, table binary, keys binary, octets binary"
 ORDER = ("partition", "taken", "packet")
-"""`taken` is the sort time of a packet: the largest time so far in its file."""
+"""The sort order of chunks. `taken` is the sort time of a packet: the largest time so far in its file."""
 
 
 class Kind(IntEnum):
     SEGMENTS = 0
     PACKETS = 1
-    """Fragments that are not reassembled yet."""
+    """Packets as captured: fragments that are not reassembled yet."""
     END = 2
-    """`taken` is the largest time of all packets of the file, `octets` its reports."""
+    """The end of a file. `taken` is the largest time of all packets of the file, `octets` its reports."""
     FACT = 3
     ROWS = 4
     OBSERVED = 5
     """Observations of one partition's connections, for diagnoses across all connections."""
     WRITTEN = 6
+    """The name of a file that was written."""
 
 
 class Chunk(NamedTuple):
-    """`taken` and `packet` (a reference) belong to the first row. `octets` are payloads or packets, joined."""
+    """`taken` and `packet` (a packet reference) belong to the first row. `octets` are the concatenated payloads or
+    packets."""
 
     partition: int
     taken: int
@@ -58,7 +60,7 @@ class Chunk(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Segments of one file in order. `taken` are their sort times."""
+    """Segments of one file, in order, with their octets in `data`. `taken` is the sort time of each."""
 
     rows: SegmentRows
     taken: Column
@@ -66,7 +68,7 @@ class Segments(NamedTuple):
 
 
 class Packets(NamedTuple):
-    """Packets of one file in order. `taken` are their sort times."""
+    """Packets of one file, in order. `taken` is the sort time of each."""
 
     packets: PacketBlock
     taken: Column
@@ -84,12 +86,13 @@ def batch_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
 
 
 def chunks_of(batch: pa.RecordBatch) -> Iterable[Chunk]:
-    """Yield the chunks of a table, copying the octets of one chunk at a time."""
+    """Yield chunks of a table, with a copy of the octets of one chunk at a time."""
     for row in range(batch.num_rows):
         yield Chunk(*(column[row].as_py() for column in batch.columns))
 
 
 def segments_chunk(partition: int, rows: SegmentRows, taken: Column, octets: bytes) -> Chunk:
+    """Make a chunk of segments; `octets` are the concatenated payloads."""
     found, flows = np.unique(rows.flows, return_inverse=True)
     keys = [rows.keys[flow] for flow in found.tolist()]
     lengths = rows.stops - rows.starts
@@ -114,6 +117,7 @@ def segments_of(chunk: Chunk) -> Segments:
 
 
 def packets_chunk(partition: int, packets: PacketBlock, taken: Column) -> Chunk:
+    """Make a chunk of packets as captured."""
     spans = zip(packets.starts.tolist(), packets.stops.tolist(), strict=True)
     octets = b"".join([packets.data[start:stop] for start, stop in spans])
     columns = (packets.links, packets.stops - packets.starts, packets.missing)
@@ -129,6 +133,7 @@ def packets_of(chunk: Chunk) -> Packets:
 
 
 def rows_chunk(partition: int, rows: pa.RecordBatch) -> Chunk:
+    """Make a chunk of rows for this partition of the last stage."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_batch(rows)
@@ -141,8 +146,8 @@ def rows_of(chunk: Chunk) -> Iterable[pa.RecordBatch]:
 
 
 def _table(forms: Sequence[str], columns: Sequence[Column], packets: Column, times: Column, taken: Column) -> bytes:
-    """Increasing columns are stored as differences, and octets of equal significance are adjacent, so that Spark
-    compresses them well."""
+    """Return columns as octets. Increasing columns are stored as differences, and octets of equal significance are
+    adjacent, so that Spark compresses them well."""
     all_columns = (*columns, _steps(packets), _steps(times), taken - times)
     return b"".join([_planes(column.astype(form)) for column, form in zip(all_columns, forms, strict=True)])
 

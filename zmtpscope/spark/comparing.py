@@ -32,7 +32,7 @@ CONNECTIONS_IN_A_CHUNK = 1000
 
 
 class Place(NamedTuple):
-    """A packet, and whether a fact was decided after it, or before it by time alone."""
+    """The place where a fact was decided: after a packet, or before a packet if time alone decided it."""
 
     taken: int
     packet: int
@@ -43,6 +43,7 @@ AT_THE_END = Place(LATEST, LATEST, True)
 
 
 def place_of(fact: Fact, block: TakenBlock) -> Place:
+    """Return where a fact was decided that the analyser reported for `block`."""
     if isinstance(fact, ZreBeacon):
         packet = fact.arrival.packet
         datagram = int((block.segments.datagrams.packets == packet).argmax())
@@ -52,11 +53,13 @@ def place_of(fact: Fact, block: TakenBlock) -> Place:
 
 
 class FactChunks:
+    """Turns the facts of one partition into rows, numbered in order."""
+
     def __init__(self) -> None:
         self._count = 0
 
     def add(self, facts: Iterable[Fact], block: TakenBlock | None) -> list[Chunk]:
-        """Convert facts to rows, numbered in order. `block` is None at the end of the capture."""
+        """Return the facts that the analyser reported for `block`, or at the end of the capture (None)."""
         chunks = []
         for fact in facts:
             place = AT_THE_END if block is None else place_of(fact, block)
@@ -67,11 +70,12 @@ class FactChunks:
 
 
 def end_chunk(latest: int, reports: Sequence[FileReports]) -> Chunk:
-    """`latest` is the largest time of all packets."""
+    """Make a chunk of the largest time of all packets, and of the reports of each file."""
     return Chunk(0, latest, LATEST, Kind.END, 0, b"", b"", pickle.dumps(reports))
 
 
 def compare(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iterator[Batch]:
+    """Yield the records that result from the facts, which are in order."""
     names: list[str | None] = [*files]
     comparison = Comparison(options, names)
     latest = 0
@@ -105,6 +109,7 @@ def _packet_of(chunk: Chunk) -> tuple[int, int]:
 
 
 def observed_chunks(derivation: Derivation) -> Iterator[Chunk]:
+    """Yield what the derivation of one partition observed, as chunks."""
     known = derivation.knowledge()
     findings, forgotten, left_out = known.findings, known.forgotten, known.left_out
     for begin in range(0, max(1, len(known.connections)), CONNECTIONS_IN_A_CHUNK):
@@ -116,6 +121,7 @@ def observed_chunks(derivation: Derivation) -> Iterator[Chunk]:
 
 
 def derive_across(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iterator[Batch]:
+    """Yield the records about several connections, from the facts and observations of all partitions."""
     derivation = Derivation()
 
     def facts() -> Iterator[Chunk]:

@@ -18,6 +18,7 @@ from zmtpscope.capture.segments import Mask, SegmentBlock
 Words = NDArray[np.uint64]
 
 LENGTHS = (12, 36)
+"""Octets of an IPv4 and of an IPv6 key (`SegmentBlock.keys`)."""
 MULTIPLIERS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 SHIFTS = np.array([30, 27, 31], np.uint64)
 """The finalizer of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014): each input
@@ -25,7 +26,7 @@ bit changes half of the output bits."""
 
 
 class Endpoints(NamedTuple):
-    """Ports or addresses in the format of keys, of which a flow must have one."""
+    """Ports or addresses, in the format of keys. A flow must have one of them."""
 
     values: frozenset[bytes]
     are_ports: bool
@@ -53,7 +54,7 @@ def of_hosts(hosts: Collection[bytes]) -> Endpoints:
 
 
 def flow_conditions(ports: Collection[int], hosts: Collection[bytes]) -> tuple[Endpoints, ...]:
-    """Without ports and hosts any flow matches."""
+    """Return the conditions that the options `port` and `host` set; without values any flow matches."""
     return (*([of_ports(ports)] if ports else []), *([of_hosts(hosts)] if hosts else []))
 
 
@@ -61,10 +62,12 @@ class FlowFilter(NamedTuple):
     partition: int
     partitions: int
     endpoints: tuple[Endpoints, ...]
+    """Endpoints that a flow must all meet."""
     large: Mapping[bytes, int] = MappingProxyType({})
-    """Partitions of flows with much data (`balance.py`)."""
+    """Partition of each flow with much data (`balance.py`). Other flows are hashed."""
 
     def select(self, block: SegmentBlock) -> SegmentBlock:
+        """Select the packets of one partition. All datagrams belong to the first partition."""
         if self.partitions == 1 and not self.endpoints:
             return block
         chosen: Mask = np.ones(len(block.keys), np.bool_)
@@ -91,6 +94,7 @@ def reverse(key: bytes) -> bytes:
 
 
 def partitions_of(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
+    """Return the partition of each TCP flow, 0 to `partitions` - 1."""
     numbers = np.empty(len(keys), np.int64)
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     for length in LENGTHS:
@@ -103,7 +107,7 @@ def partitions_of(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
 
 
 def _hashes(table: NDArray[np.uint8]) -> Words:
-    """Sum the hashes of both sockets, so that both directions have the same hash."""
+    """Hash flow keys equally for both directions: the sum of the hashes of both sockets."""
     size = (table.shape[1] - 4) // 2
     here = np.hstack((table[:, :size], table[:, -4:-2]))
     there = np.hstack((table[:, size : 2 * size], table[:, -2:]))
@@ -111,6 +115,7 @@ def _hashes(table: NDArray[np.uint8]) -> Words:
 
 
 def _of_socket(octets: NDArray[np.uint8]) -> Words:
+    """Hash address and port, by 16-bit words."""
     words = np.ascontiguousarray(octets).view(">u2").astype(np.uint64)
     hashes = np.zeros(len(words), np.uint64)
     for column in words.T:

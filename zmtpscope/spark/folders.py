@@ -47,11 +47,11 @@ TYPES: tuple[tuple[DataType, Callable[[str], Value]], ...] = (
     (DateType(), _date),
     (StringType(), str),
 )
-"""The parser of a folder name raises `ValueError`."""
+"""Types of folder columns, with the parser of a folder name, which raises `ValueError`."""
 
 
 class FolderColumn(NamedTuple):
-    """`values` are by capture file. A file outside of such folders has no value."""
+    """A column: its type, and its value for each capture file. A file outside of such folders has no value."""
 
     type: DataType
     values: Mapping[str, Value]
@@ -61,7 +61,7 @@ class FolderColumn(NamedTuple):
 
 
 def folder_columns(roots: Mapping[str, str]) -> dict[str, FolderColumn]:
-    """Return the columns by name. `roots` end with a slash."""
+    """Return the columns by name, for files below roots that end with a slash."""
     texts: dict[str, dict[str, str | None]] = {}
     for file, root in roots.items():
         for folder in os.path.dirname(file.removeprefix(root)).split("/"):
@@ -73,6 +73,7 @@ def folder_columns(roots: Mapping[str, str]) -> dict[str, FolderColumn]:
 
 
 def is_column(folder: str) -> bool:
+    """Whether the name of a folder defines a column."""
     name, equals, _ = folder.partition("=")
     return bool(name and equals) and not folder.startswith((".", "_"))
 

@@ -43,7 +43,8 @@ from zmtpscope.spark.shuffle import AnalyserStage, Run
 from zmtpscope.spark.storage import check_on_worker, locate
 
 TABLES = tuple(record for record in RECORDS if record != "frame" and record not in DERIVED)
-"""Frames are at least as many as messages. Derived records need all connections."""
+"""Frames are left out, because there are at least as many as messages, and derived records, because they need all
+connections."""
 MODES = ("error", "overwrite", "append")
 
 WRITTEN = pa.schema([("record", pa.string()), ("name", pa.string()), ("rows", pa.int64()), ("octets", pa.int64())])
@@ -51,6 +52,8 @@ WRITTEN_DDL = "record string, name string, rows long, octets long"
 
 
 class Written(NamedTuple):
+    """Path, rows, and octets of all parts of a table."""
+
     path: str
     rows: int
     octets: int
@@ -125,7 +128,8 @@ def _written(out: str | Path, record: str, parts: Sequence[Any]) -> Written:
 
 
 def tables(spark: SparkSession, out: str | Path) -> dict[str, DataFrame]:
-    """Return the tables in a folder of `ingest` or `zmtpscope export`, by name, with the columns of `read`.
+    """Return the tables in a folder written by `ingest` or `zmtpscope export` (Parquet or JSON lines), by name, with
+    the columns of `read`.
 
     Raises `FileNotFoundError` if there are none.
     """
@@ -164,7 +168,7 @@ def _opened(reader: DataFrameReader, place: str) -> DataFrame:
 
 
 def _with_time(record: str, frame: DataFrame) -> DataFrame:
-    """No file contains the column `time`."""
+    """Add the column `time`, which no file contains."""
     if "ts_ns" not in frame.columns:
         return frame
     time = expr("timestamp_micros(ts_ns div 1000)").alias(TIME, metadata=schema(record, [TIME])[TIME].metadata)
@@ -174,11 +178,14 @@ def _with_time(record: str, frame: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class WriterStage:
+    """The second stage: writes tables, and returns the names of the files."""
+
     run: Run
     out: str
     staging: str
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the files written, and the facts for the last stage."""
         with one_sentence():
             options = self.run.settings.export_options()
             for partition in AnalyserStage(self.run).partitions(batches, options):
@@ -190,7 +197,8 @@ class WriterStage:
                 yield batch_of([written_chunk(each) for each in parts.finish()])
 
     def write_files(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Each file is a capture of its own."""
+        """Write the tables of files, each of which is a capture of its own. Yields the files written, for the last
+        stage."""
         with one_sentence():
             check_on_worker(self.run.files)
             settings, options = self.run.settings, self.run.settings.export_options()
@@ -203,7 +211,7 @@ class WriterStage:
                     yield batch_of([written_chunk(each) for each in parts.finish()])
 
     def compare(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the records about several connections; yield all files written."""
+        """Write the records that follow from the facts of all partitions; yield all files written."""
         with one_sentence():
             options = self.run.settings.export_options()
             parts = self._parts("part-of-all", options)
@@ -230,10 +238,13 @@ def _facts(batches: Iterable[pa.RecordBatch], written: list[Part]) -> Iterator[C
 
 
 def written_chunk(part: Part) -> Chunk:
+    """Describe a written part to the last stage."""
     return Chunk(0, -1, 0, Kind.WRITTEN, part.rows, b"", b"", pickle.dumps(part))
 
 
 class Part(NamedTuple):
+    """A file of a table, with its rows and octets."""
+
     record: str
     name: str
     rows: int
@@ -250,6 +261,7 @@ class Parts:
         self._files: dict[str, tuple[pa.NativeFile, ParquetRows]] = {}
 
     def open(self, records: Iterable[str]) -> None:
+        """Open the tables unless they are open."""
         for record in records:
             if record not in self._files:
                 sink = self._filesystem.open_output_stream(f"{self._folder}/{_folder(record)}/{self._name}")
@@ -261,6 +273,7 @@ class Parts:
             self._files[record][1].add(_without_numbers(part, record, self._options))
 
     def finish(self) -> Iterator[Part]:
+        """Write buffered rows, close the files and yield them."""
         for record, (sink, rows) in self._files.items():
             rows.close()
             octets = sink.tell()
@@ -269,7 +282,7 @@ class Parts:
 
 
 def _without_numbers(batch: Batch, record: str, options: Options) -> pa.RecordBatch:
-    """Connection numbers differ between workers."""
+    """Remove connection numbers, which differ between workers."""
     whole = held_schema(record, column_names(record))
     made = [name for name in whole.names if name not in NUMBERS_OF_CONNECTIONS]
     rows = arrow_batch(batch, record, held_schema(record, made), options)
@@ -296,6 +309,7 @@ def _remove_all_but(names: set[str], filesystem: FileSystem, folder: str) -> Non
 
 
 def _remove_tables(filesystem: FileSystem, root: str) -> None:
+    """Remove the tables and the notes about their captures."""
     for info in filesystem.get_file_info([f"{root}/{name}" for name in (NOTES, *map(_folder, TABLES))]):
         if info.type != FileType.NotFound:
             (filesystem.delete_dir if info.type == FileType.Directory else filesystem.delete_file)(info.path)

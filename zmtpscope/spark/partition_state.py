@@ -29,7 +29,7 @@ DIGEST_SIZE = 16
 
 
 class Unread(NamedTuple):
-    """A file with `taken` read packets. The others have the sort time `since` or later."""
+    """A file to continue after its first `taken` packets. Its other packets have the sort time `since` or later."""
 
     file: BatchFile
     taken: int
@@ -37,18 +37,21 @@ class Unread(NamedTuple):
 
 
 class PartitionState:
+    """The state of a partition after its last micro-batch."""
+
     def __init__(self, analyser: Analyser) -> None:
         self.analyser = analyser
         self.segmenter = Segmenter()
         self.files: list[str | None] = []
-        """Packet references index all files so far."""
+        """All files so far; packet references index them."""
         self.unread: list[Unread] = []
         self.problems: list[CaptureProblem] = []
+        """Problems in the files of the last micro-batch."""
 
     def take(
         self, batch: MicroBatch, span: TimeSpan, select: Callable[[SegmentBlock], SegmentBlock]
     ) -> Iterator[Batch]:
-        """Yield the records that a micro-batch completes.
+        """Yield the records that a micro-batch completes, from packets within `span` and flows that `select` keeps.
 
         The state is advanced once all batches were consumed.
         """
@@ -73,7 +76,7 @@ class PartitionState:
         statistics.fold_files()
 
     def dump(self) -> bytes:
-        """Raises `StateError`."""
+        """Serialise the state, the analyser first. Raises `StateError`."""
         analyser = state.dump(self.analyser)
         rest = pickle.dumps((self.segmenter, self.files, self.unread), pickle.HIGHEST_PROTOCOL)
         digest = blake2b(rest, digest_size=DIGEST_SIZE).digest()
@@ -81,7 +84,7 @@ class PartitionState:
 
     @staticmethod
     def load(octets: bytes, options: Options) -> PartitionState:
-        """`options` are the ones it was created with. Raises `StateError`."""
+        """Restore a state; `options` are the ones it was created with. Raises `StateError`."""
         try:
             octets = zlib.decompress(octets)
         except zlib.error as error:
@@ -98,13 +101,14 @@ class PartitionState:
 
 
 class CapturePart(CaptureFile):
-    """The unread packets of a file with a sort time before `until` (ns; None: all)."""
+    """The packets of a file that were not read before and count as taken before `until` (ns; None: all)."""
 
     def __init__(self, unread: Unread, until: int | None, span: TimeSpan, open_files: OpenFiles) -> None:
         super().__init__(path_now(unread.file.path), open_files, span)
         if super().first_time(PEEK, FileReports()) != unread.file.first_time:
             raise CaptureError(self.path, "another file replaced it")
         self.rest: Unread | None = unread
+        """The rest of the file after this micro-batch."""
         self._until = until
 
     def first_time(self, block_size: int, reports: FileReports) -> int:
@@ -136,7 +140,8 @@ class CapturePart(CaptureFile):
 
 
 def _open(files: list[Unread], until: int | None, span: TimeSpan, reports: FileReports) -> list[CapturePart]:
-    """Open the files sorted by name, which orders packets of equal times. An unreadable file becomes a problem."""
+    """Open the files sorted by name, which decides between packets of equal times, as in one run over all files. A
+    file that cannot be read is reported as a problem."""
     open_files = OpenFiles()
     parts: list[CapturePart] = []
     for each in sorted(files, key=lambda each: each.file.path):

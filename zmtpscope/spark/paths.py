@@ -23,21 +23,23 @@ from zmtpscope.spark.folders import is_column
 LOG = logging.getLogger(__name__)
 
 MAX_NAMED = 5
+"""Number of skipped files that the warning names."""
 
 PATH_OPTIONS = ("path", "paths")
-"""Spark passes the paths of `load` as one path or a JSON list."""
+"""Options in which Spark passes the paths of `load`: one path, or a JSON list."""
 
 STORES = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
+"""Schemes that `read` and `ingest` accept, besides `file`."""
 
 NO_TABLES = (
     "Spark stores no table options for a source in Python; use CREATE TEMPORARY VIEW name USING zmtp OPTIONS "
     "(path '...'), or write Parquet with zmtpscope.spark.ingest"
 )
-"""Spark 4.3 creates the source of a catalog table without options, and so without a path."""
+"""Options of catalog tables: Spark 4.3 creates their source without options, and so without a path."""
 
 
 def given_paths(options: Mapping[str, str]) -> list[str]:
-    """Raises `CaptureError` if there are none."""
+    """Return paths, globs and directories. Raises `CaptureError` if there are none."""
     one, many = options.get("path"), options.get("paths")
     paths = ([] if one is None else [one]) + ([] if many is None else [str(each) for each in json.loads(many)])
     if not paths:
@@ -47,19 +49,23 @@ def given_paths(options: Mapping[str, str]) -> list[str]:
 
 
 class Candidate(NamedTuple):
+    """A possible capture file, and the directory that was searched for it."""
+
     path: str
     directory: str
 
 
 class Lookup(NamedTuple):
+    """How captures are found, as in other Spark sources."""
+
     recursive: bool = False
-    """Search all subdirectories, or else only columns."""
+    """Whether to search all subdirectories, or only the ones that are columns."""
     names: str = "*"
     base: str | None = None
-    """Folders below this directory are columns (None: below the given directory, unless `recursive`)."""
+    """The directory below which folders are columns; None: the given directory, unless `recursive`."""
 
     def wanted(self, path: str, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Select candidates by name. Raises `CaptureError` if no file in `path` matches."""
+        """Return the candidates whose names match. Raises `CaptureError` if no file in `path` matches."""
         found = [each for each in candidates if fnmatchcase(os.path.basename(each.path), self.names)]
         if candidates and not found:
             raise CaptureError(path, f"none of the {len(candidates)} file names matches {self.names}")
@@ -67,18 +73,19 @@ class Lookup(NamedTuple):
 
 
 ANY_NAME = Lookup()
+"""Captures of one folder, with any names."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundCaptures:
     files: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
-    """Reasons why files of directories and globs are no captures."""
+    """Files of directories and globs that are not captures, with the reason."""
     roots: dict[str, str] = field(default_factory=dict)
-    """For each file the directory, with a slash, below which folders are columns."""
+    """Directory of each file below which its folders are columns, with a slash at the end."""
 
     def add(self, file: Candidate, size: int, lookup: Lookup) -> None:
-        """Raises `CaptureError` for a capture outside of the base."""
+        """Add a file. Raises `CaptureError` for a capture outside of the base."""
         if file.path in self.files:
             return
         self.files[file.path] = size
@@ -97,11 +104,12 @@ class FoundCaptures:
         self.skipped.update(others.skipped)
 
     def skip(self, path: str, why: str) -> None:
-        """Note a file that is no capture, except hidden ones such as `_SUCCESS`."""
+        """Note a file that is not a capture, unless its name hides it from readers, such as `_SUCCESS`."""
         if not os.path.basename(path).startswith((".", "_")):
             self.skipped[path] = why
 
     def warn(self) -> None:
+        """Log one line with the names of skipped files, if any."""
         if self.skipped:
             some = [safe_text(os.path.basename(path)) for path in islice(self.skipped, MAX_NAMED)]
             names = ", ".join(some) + (", ..." if len(self.skipped) > len(some) else "")
@@ -110,8 +118,9 @@ class FoundCaptures:
 
 
 def find_paths(given: Iterable[str | Path], lookup: Lookup = ANY_NAME) -> FoundCaptures:
-    """Return the captures of paths, globs and directories, sorted by name. Raises `CaptureError` for a path without
-    captures, or one that workers cannot read."""
+    """Return the captures of paths, globs and directories. Files of a directory or glob are sorted by name, and
+    other files in it are skipped. Raises `CaptureError` for a path without captures, or one that workers cannot
+    read."""
     found = FoundCaptures()
     if lookup.base is not None:
         lookup = lookup._replace(base=local_path(lookup.base))
@@ -174,6 +183,7 @@ def is_searched(directory: str, lookup: Lookup) -> bool:
 
 
 def _add_captures(candidates: Iterable[Candidate], lookup: Lookup, found: FoundCaptures) -> bool:
+    """Return whether there are captures among these files."""
     is_any = False
     for file in candidates:
         try:
@@ -187,14 +197,14 @@ def _add_captures(candidates: Iterable[Candidate], lookup: Lookup, found: FoundC
 
 
 def scheme_of(path: str) -> str | None:
-    """Return the URI scheme in lower case, None for a path. An existing path may contain a colon."""
+    """Return the URI scheme in lower case; None for a file system path, including an existing one with a colon."""
     scheme = re.match("([A-Za-z][A-Za-z0-9+.-]+):", path)
     return None if scheme is None or os.path.exists(path) else scheme[1].lower()
 
 
 def local_path(path: str, *, instead: str = "") -> str:
-    """Decode a `file:` URI (RFC 8089): `file:/a%20b`, `file:///a%20b`. Raises `CaptureError` for other URIs, with the
-    hint `instead` for a supported store."""
+    """Return the path that a path or `file:` URI names (RFC 8089): `file:/a%20b`, `file:///a%20b`. Raises
+    `CaptureError` for another URI; if that names a supported store, the error's hint is `instead`."""
     scheme = scheme_of(path)
     if scheme is None:
         return path

@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OCTETS_OF_A_PARTITION = 32 << 20
-"""Octets per partition: one partition reads smaller captures faster than two."""
+"""Octets of captures per partition: one partition reads smaller captures faster than two."""
 MAX_SCANS = 8
-"""Default limit of scans, since each reads all files."""
+"""Scans unless the user requests more: each of them reads all files."""
 
 
 @dataclass(frozen=True)
 class SharedScan:
-    """All partitions read the same files, and divide their flows."""
+    """A scan of which all partitions read the same files, and divide their flows."""
 
     files: list[str]
     settings: ReadSettings
     columns: list[str]
     partitions: int
     large: dict[bytes, int]
-    """Partitions of flows with much data."""
+    """Partition of each flow with much data. Other flows are hashed."""
 
     @staticmethod
     def of(files: Mapping[str, int], settings: ReadSettings, columns: Sequence[str]) -> SharedScan:
@@ -49,6 +49,7 @@ class SharedScan:
         return SharedScan([*files], settings, [*columns], partitions, large)
 
     def rows(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one partition. Raises `CaptureError`."""
         from zmtpscope.spark.scan import scan
 
         endpoints = flow_conditions(self.settings.ports, self.settings.hosts)
@@ -58,7 +59,7 @@ class SharedScan:
 
 @dataclass(frozen=True)
 class FileScan:
-    """The partitions divide files, which are separate captures."""
+    """A scan of files as separate captures, divided among partitions."""
 
     files: list[str]
     settings: ReadSettings
@@ -75,6 +76,7 @@ class FileScan:
         return len(self.tasks)
 
     def rows(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one partition. Raises `CaptureError`."""
         from zmtpscope.spark.scan import scan_apart
         from zmtpscope.spark.storage import check_on_worker
 
@@ -90,12 +92,12 @@ def plan_scan(captures: FoundCaptures, settings: ReadSettings, columns: Sequence
 
 
 def useful_scans(octets: int) -> int:
-    """Return the number of partitions with which this machine reads fastest."""
+    """Return the partitions with which this machine reads captures of this size fastest."""
     return max(1, min(octets // OCTETS_OF_A_PARTITION, os.cpu_count() or 1))
 
 
 def check(options: Mapping[str, str]) -> StructType:
-    """Check the options and return the schema. Raises one sentence for invalid options."""
+    """Return the schema of the requested table, and log skipped files. Raises one sentence for invalid options."""
     with one_sentence():
         if "provider" in options:
             raise SettingsError(f"CREATE TABLE: {NO_TABLES}")
@@ -107,6 +109,7 @@ def check(options: Mapping[str, str]) -> StructType:
 
 
 def plan(options: Mapping[str, str], schema: StructType) -> CaptureReader:
+    """Plan the reading of the current captures. Raises one sentence as `check` does."""
     with one_sentence():
         settings, found = _found(options)
         settings.check_schema(schema)
@@ -120,7 +123,7 @@ def _found(options: Mapping[str, str]) -> tuple[ReadSettings, FoundCaptures]:
 
 
 class CaptureReader(SentToWorkers, DataSourceReader):
-    """The value of a partition is its number."""
+    """Reads capture files separately or as a shared scan. The value of a partition is its number."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan

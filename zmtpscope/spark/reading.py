@@ -22,7 +22,8 @@ from zmtpscope.spark.storage import find_stored, is_uri
 Paths = str | Path | Iterable[str | Path]
 
 SCANS_OF_ONE_READER = 4
-"""With more scans a shuffle is faster than one partition that compares all connections."""
+"""Scans of one reader on one machine. With more, a shuffle is faster than one partition that compares all
+connections."""
 
 
 def read(spark: SparkSession, paths: Paths, record: str = "messages", **options: Any) -> DataFrame:
@@ -46,6 +47,8 @@ def read(spark: SparkSession, paths: Paths, record: str = "messages", **options:
 
 @dataclass(frozen=True)
 class ScanStage:
+    """A stage of a scan, whose input rows are partition numbers."""
+
     scan: Scan
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -62,6 +65,7 @@ def skipped(paths: Paths, **options: Any) -> dict[str, str]:
 
 
 def find_captures(paths: Paths, lookup: Lookup = ANY_NAME) -> FoundCaptures:
+    """Find the captures of paths and URIs, each once. Raises `CaptureError`."""
     found = FoundCaptures()
     for path in map(str, [paths] if isinstance(paths, str | Path) else paths):
         found.update(find_stored(path, lookup) if is_uri(path) else find_paths([path], lookup))
@@ -71,7 +75,7 @@ def find_captures(paths: Paths, lookup: Lookup = ANY_NAME) -> FoundCaptures:
 
 
 def _is_scanned(spark: SparkSession, files: dict[str, int], settings: ReadSettings) -> bool:
-    """On a few processors of one machine, reading all files in each partition costs less than a shuffle."""
+    """Whether each partition reads all files, which costs less than a shuffle on a few processors of one machine."""
     master = spark.conf.get("spark.master") or ""
     if not master.startswith("local") or any(map(is_uri, files)):
         return False

@@ -1,3 +1,5 @@
+"""Convert batches of records into Arrow batches for Spark."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,13 +19,14 @@ if TYPE_CHECKING:
     from zmtpscope.filter import Filter
 
 LARGEST_BATCH = 8 << 20
-"""Octets of a batch, except of a single row."""
+"""Octets of a batch; only a single row may be larger."""
 
 MAX_WAITING = 2 << 20
-"""Octets of waiting blocks, without the last. Conversion keeps several copies of them in memory."""
+"""Octets of blocks that wait to become a batch, except the last block. Conversion keeps several copies of them in
+memory."""
 
 MAX_ROWS = 1 << 14
-"""Rows of a batch: a few megabytes when all dictionary values are expanded."""
+"""Rows of a batch, which are a few megabytes when all dictionary values are expanded."""
 
 
 class RowBatches:
@@ -46,6 +49,7 @@ class RowBatches:
         self._rows = self._octets = 0
 
     def add(self, batch: Batch) -> Iterator[pa.RecordBatch]:
+        """Add rows; yield batches that are full."""
         part = selected(batch.of_type(self._record), self._filter, self._options)
         if self._waiting is None:
             self._waiting = part
@@ -83,6 +87,7 @@ class RowBatches:
 
 
 def _of_files(files: pa.Array, values: Mapping[str, Value], type_: pa.DataType) -> pa.Array:
+    """Return the value of each file in a column."""
     words = files if pa.types.is_dictionary(files.type) else files.dictionary_encode()
     return pa.array([values.get(file) for file in words.dictionary.to_pylist()], type_).take(words.indices)
 
@@ -96,7 +101,7 @@ def selected(batch: Batch, filter: Filter | None, options: Options) -> Batch:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Split a batch into pieces within the limits."""
+    """Split a batch into pieces of at most `MAX_ROWS` and `LARGEST_BATCH`, or of one row."""
     if batch.num_rows == 1 or (batch.num_rows <= MAX_ROWS and batch.nbytes <= LARGEST_BATCH):
         yield batch
         return
@@ -106,7 +111,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.binary(), "json": pa.string()}
-"""Spark accepts neither dictionaries nor types with 64-bit offsets."""
+"""Arrow types by field type. Spark accepts neither dictionaries nor types with 64-bit offsets."""
 
 ARROW_FOLDERS = {
     "int": pa.int32(),
@@ -115,12 +120,13 @@ ARROW_FOLDERS = {
     "date": pa.date32(),
     "string": pa.string(),
 }
-"""Types of folder columns."""
+"""Types of folder columns, by their names in Spark."""
 
 ARROW_TIME = pa.timestamp("us", tz="UTC")
 
 
 def arrow_schema(record: str, columns: Sequence[str], others: Mapping[str, DataType]) -> pa.Schema:
+    """Return the schema of columns: fields of the record type, or named in `others` with their types."""
     own = {name: arrow_type(type_) for name, type_ in column_types(record).items()} | {TIME: ARROW_TIME}
     types = own | {name: ARROW_FOLDERS[type_.simpleString()] for name, type_ in others.items()}
     return pa.schema([(name, types[name]) for name in columns])

@@ -1,4 +1,4 @@
-"""The work of one partition in a scan.
+"""The work of one partition in a scan, in which each partition reads files by itself.
 
 In a shared scan, each partition reads all files and analyses the flows whose key hashes to it.
 """
@@ -22,14 +22,16 @@ from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.storage import check_on_worker, open_again
 
 BLOCK_SIZE = 1 << 20
+"""Size of blocks if one partition reads all flows."""
 LARGE_BLOCK_SIZE = 4 << 20
-"""Used if partitions share the flows: the cost of a block depends on its connections, and a partition analyses only
-some."""
+"""Size of blocks if several partitions share the flows. The cost of a block depends mostly on its connections, and a
+partition analyses only some of them."""
 
 
 def scan(
     files: list[str], settings: ReadSettings, columns: Sequence[str], flows: FlowFilter
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one partition. Raises `CaptureError`."""
     check_on_worker(files)
     options = settings.dissect_options(columns)
     rows = RowBatches(settings, columns, options)
@@ -42,6 +44,7 @@ def scan(
 
 
 def scan_apart(files: Sequence[str], settings: ReadSettings, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Read files as separate captures. Raises `CaptureError`."""
     options = settings.dissect_options(columns)
     for file in files:
         rows = RowBatches(settings, columns, options)
@@ -51,6 +54,8 @@ def scan_apart(files: Sequence[str], settings: ReadSettings, columns: Sequence[s
 
 
 def records_apart(file: str, settings: ReadSettings, options: Options, *, compares: bool) -> Iterator[Batch]:
+    """Read a file or URI as a separate capture. Raises `CaptureError`."""
+
     def read(reports: FileReports) -> Iterator[PacketBlock]:
         opened = open_again(file, settings.span, reports)
         return read_merged([] if opened is None else [opened], BLOCK_SIZE, reports)

@@ -32,11 +32,11 @@ SPARK: dict[str, DataType] = {
     "json": StringType(),
 }
 TIME = "time"
-"""`ts_ns` as a timestamp, in whole microseconds."""
+"""A column of Spark's tables only: `ts_ns` as a timestamp, in whole microseconds."""
 
 
 def record_name(name: str) -> str:
-    """Return "message" for "messages" and "message". Raises `ValueError`."""
+    """Return "message" for "messages" and "message". Raises `ValueError` with a sentence."""
     record = SINGULARS.get(name.lower(), name.lower())
     if record not in RECORDS:
         raise ValueError(f"no table named {name!r}{nearest(name, SINGULARS)}")
@@ -44,7 +44,7 @@ def record_name(name: str) -> str:
 
 
 def column_names(record: str, names: Sequence[str] | None = None) -> list[str]:
-    """Return all columns, or check `names`. Raises `ValueError`."""
+    """Return all columns, or `names` after checking them. Raises `ValueError` with a sentence for an unknown column."""
     known = [field.name for field in RECORDS[record].fields]
     if names is None:
         return known
@@ -53,7 +53,8 @@ def column_names(record: str, names: Sequence[str] | None = None) -> list[str]:
 
 
 def table_columns(record: str, names: Sequence[str] | None = None) -> list[str]:
-    """Return all columns with `time` after `ts_ns`, or check `names`. Raises `ValueError`."""
+    """Return the fields of the record type, with `time` after `ts_ns`; or `names` after checking them. Raises
+    `ValueError` with a sentence for an unknown column."""
     if names is None:
         known = column_names(record)
         known.insert(known.index("ts_ns") + 1, TIME)
@@ -81,7 +82,8 @@ def column_field(record: str, name: str) -> StructField:
 
 
 def check_schema(record: str, given: StructType, others: Mapping[str, DataType]) -> None:
-    """Raise `ValueError` unless a user's schema fits the record type, or `others`."""
+    """Check that a user's schema has columns of the record type, or `others`, with their types. Raises `ValueError`
+    with a sentence."""
     table_columns(record, [name for name in given.fieldNames() if name not in others])
     for name in given.fieldNames():
         wanted, declared = others.get(name) or _column_type(record, name), given[name].dataType

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 
 class SentToWorkers:
-    """On a worker without zmtpscope the arrival of such an object raises an error of one sentence."""
+    """Base of objects that are sent to workers. On a worker without zmtpscope their arrival raises an error of one
+    sentence."""
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes], dict[str, Any]]:
         return _create, (pickle.dumps(type(self)),), self.__dict__
 
 
 def on_workers(stage: Stage) -> Stage:
-    """Make a stage raise one sentence on a worker without zmtpscope."""
+    """Return an equivalent function that raises one sentence on a worker without zmtpscope."""
     octets = pickle.dumps(stage)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

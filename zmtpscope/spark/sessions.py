@@ -19,7 +19,8 @@ from zmtpscope.spark.java import cache, provide_java
 BATCH_OCTETS = 8 << 20
 
 JAVA_OPTIONS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Arrow's check of each column access is a quarter of the cost of a row, and pyarrow is trusted."""
+"""Disable Arrow's check of each column access, a quarter of the cost of a row. The columns are from pyarrow, which
+is trusted."""
 
 SETTINGS = {
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
@@ -72,7 +73,7 @@ def _new_session(settings: dict[str, str]) -> SparkSession:
 
 
 def _leave_errors_to_python(spark: SparkSession) -> None:
-    """Worker errors are raised as exceptions, and logging adds a hundred lines of Java."""
+    """Disable logging of worker errors, which are raised as exceptions anyway, after a hundred lines of Java."""
     jvm: Any = spark._jvm
     log4j = jvm.org.apache.logging.log4j
     log4j.core.config.Configurator.setLevel("org.apache.spark.executor.Executor", log4j.Level.OFF)
@@ -96,6 +97,7 @@ def register(spark: SparkSession) -> None:
 
 
 LINKED = ("bin", "conf", "jars", "sbin")
+"""Parts of an installation that a session on one machine needs."""
 
 
 @contextmanager

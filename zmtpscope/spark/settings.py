@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SettingsError(ValueError):
-    pass
+    """An invalid option. The message is one sentence."""
 
 
 @contextmanager
@@ -55,9 +55,10 @@ NO_BODY = Body("none", None)
 DEFAULT = ReadOptions()
 
 NUMBERS_OF_CONNECTIONS = frozenset({"conn", "conn_0", "conn_1"})
-"""Null in Spark, because each worker would number its own connections. `conn_id` is the key."""
+"""Fields that are null in Spark, because each worker would number only its own connections. `conn_id` is the key."""
 
 COMPARING = frozenset({"finding", "zre_pair"}) | ACROSS
+"""Record types that depend on all connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,31 +67,34 @@ class ReadSettings:
 
     record: str = "message"
     columns: tuple[str, ...] | None = None
+    """Selected columns; None: all."""
     options: ReadOptions = DEFAULT
     keys: tuple[str, ...] = ()
     ports: frozenset[int] = frozenset()
-    """Empty: any."""
+    """Packets from or to one of these ports; empty: any."""
     hosts: frozenset[bytes] = frozenset()
-    """4 or 16 octets each; empty: any."""
+    """Packets from or to one of these addresses, 4 or 16 octets; empty: any."""
     since: int | None = None
-    """Time of the earliest packets (ns since the epoch)."""
+    """Packets captured at this time or later (ns since the epoch)."""
     until: int | None = None
-    """Packets are earlier (ns since the epoch)."""
+    """Time before which packets are read (ns)."""
     partitions: int | None = None
-    """None: by the size of the captures."""
+    """Number of partitions; None: by the size of the captures."""
     filter: str | None = None
     recursive: bool = False
     names: str = "*"
     base: str | None = None
+    """The directory below which folders are columns."""
     per_file: bool = False
-    """Each file is a capture of its own; otherwise all files are one."""
+    """Whether each file is a capture of its own; otherwise all files are one capture."""
     fails: bool = False
-    """A damaged file fails the job; otherwise a finding names it."""
+    """Whether a damaged file fails the job; otherwise its readable packets are read and a finding names it."""
     folders: Mapping[str, FolderColumn] = field(default_factory=dict)
+    """Columns from folders of the captures."""
 
     @staticmethod
     def parse(options: Mapping[str, Any], *, also: Collection[str] = ()) -> ReadSettings:
-        """Option names may have any case. Values are texts, numbers, or lists.
+        """Return the settings for options, whose names may have any case. Values are texts, numbers, or lists.
 
         `also` names options that the caller handles. Raises `SettingsError`.
         """
@@ -98,7 +102,7 @@ class ReadSettings:
 
     @staticmethod
     def parse_lookup(options: Mapping[str, Any], *, also: Collection[str] = ()) -> ReadSettings:
-        """Parse before the captures are found; `of_captures` then checks the columns."""
+        """Return the settings before the captures are found; `of_captures` then checks the columns."""
         passed_over = {name.lower() for name in (*PATH_OPTIONS, *also)}
         found: dict[str, Any] = {}
         for name, value in options.items():
@@ -118,7 +122,8 @@ class ReadSettings:
         return settings
 
     def of_captures(self, captures: FoundCaptures) -> ReadSettings:
-        """Add folder columns. Raises `SettingsError` for an unknown column."""
+        """Return the settings with the folder columns of these captures. Raises `SettingsError` for an unknown
+        column."""
         settings = replace(self, folders=folder_columns(captures.roots))
         known = {name.lower() for name in table_columns(self.record)}
         for name in settings.folders:
@@ -134,7 +139,7 @@ class ReadSettings:
         return settings
 
     def column_names(self) -> list[str]:
-        """Folder columns are the last."""
+        """Return the column names in order, folder columns last."""
         if self.columns is None:
             return [*table_columns(self.record), *self.folders]
         table_columns(self.record, [name for name in self.columns if name not in self.folders])
@@ -144,6 +149,7 @@ class ReadSettings:
         return [*self.columns]
 
     def schema(self, columns: Iterable[str] | None = None) -> StructType:
+        """Return the schema of the requested table, or of these columns."""
         names = self.column_names() if columns is None else [*columns]
         return StructType(
             [
@@ -174,8 +180,8 @@ class ReadSettings:
 
     @property
     def needs_one_reader(self) -> bool:
-        """One worker must read all flows to compare connections, and for datagrams, whose analysis may depend on
-        others."""
+        """Whether one worker must read all flows if workers exchange no data: to compare connections, and because
+        the analysis of a datagram may depend on others."""
         return self.compares or self.record == "datagram"
 
     @property
@@ -185,7 +191,7 @@ class ReadSettings:
         return TimeSpan(self.since or ALWAYS.since, self.until or ALWAYS.until)
 
     def check_schema(self, declared: StructType) -> None:
-        """Raises `SettingsError` unless a user's schema fits."""
+        """Check that a user's schema fits `record`. Raises `SettingsError`."""
         try:
             check_schema(self.record, declared, {name: column.type for name, column in self.folders.items()})
         except ValueError as error:
@@ -205,6 +211,7 @@ class ReadSettings:
         )
 
     def export_options(self) -> Options:
+        """Return export options for all records except frames."""
         return self._options(keeps_bodies=True, looks_inside=True, frames=False)
 
     def _options(self, *, keeps_bodies: bool, looks_inside: bool, frames: bool) -> Options:
@@ -251,7 +258,7 @@ def _columns(value: Any) -> tuple[str, ...]:
 
 
 def _read_option(name: str, value: Any) -> Any:
-    """Texts of several values are separated by `;`."""
+    """Parse one option. Texts of several values are separated by `;`."""
     _, parse, *_, many = READ_OPTIONS[name]
     found = tuple(map(parse, _texts(value, ";"))) if many else parse(str(value))
     for each in found if many else (found,):
@@ -307,7 +314,7 @@ def _partitions(value: Any) -> int:
 
 
 def _one_of(no: str, yes: str) -> Callable[[Any], bool]:
-    """Return whether a value is the second word, in any case."""
+    """Parse one of two words, in any case; true for the second."""
 
     def parse(value: Any) -> bool:
         if str(value).lower() not in (no.lower(), yes.lower()):
@@ -334,7 +341,7 @@ NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "capture": ("per_file", _one_of("all", "perFile")),
     "onError": ("fails", _one_of("continue", "fail")),
 }
-"""The parser of an option raises `ValueError` with a sentence."""
+"""The field and the parser of each option; the parser raises `ValueError` with a sentence."""
 
 OPTIONS = {name.lower(): option for name, option in NAMES.items()}
 assert {name for name, _ in NAMES.values()} - {*READ_OPTIONS} == {each.name for each in fields(ReadSettings)} - {

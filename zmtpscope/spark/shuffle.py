@@ -31,14 +31,14 @@ from zmtpscope.spark.storage import check_on_worker, open_again
 
 
 class Analysed(NamedTuple):
-    """`block` is None at the end of the capture."""
+    """What the analyser returned for a block, or for the end of the capture (block None)."""
 
     batch: Batch
     block: TakenBlock | None
 
 
 class PartitionAnalysis:
-    """Iterate over `batches` or `batches_and_facts`.
+    """The analysis of one partition's flows. Iterate over `batches` or `batches_and_facts`.
 
     With a `derivation`, batches also contain derived records about single connections, and the derivation collects the
     data for records about several connections.
@@ -67,6 +67,7 @@ class PartitionAnalysis:
             yield batch
 
     def batches_and_facts(self) -> Iterator[tuple[Batch, list[Chunk]]]:
+        """Yield batches, each with its facts for the last stage as chunks."""
         facts = FactChunks()
         for batch, block in self._analyse():
             if self._derivation is not None:
@@ -104,11 +105,11 @@ class PartitionAnalysis:
 
 
 SMALL_PARTITION, LARGE_PARTITION = 16 << 20, 256 << 20
-"""Octets per partition; the second if there are more partitions than Spark's default."""
+"""Octets of captures per partition; the maximum if that needs more partitions than Spark's default."""
 MAX_PARTITIONS = 2000
-"""Default limit, since each file has a chunk for each partition."""
+"""Partitions unless the user requests more. Each file has a chunk for each partition."""
 OCTETS_IN_A_BATCH, CHUNKS_IN_A_BATCH = 1 << 20, 64
-"""Size of a batch for Spark."""
+"""Octets and chunks at which a batch is passed to Spark."""
 BESIDE_THE_COMPARISON = 8
 """Partitions of the last stage that pass rows on. Findings are few."""
 
@@ -126,13 +127,17 @@ def shuffled(spark: SparkSession, run: Run, columns: list[str]) -> DataFrame:
 
 @dataclass(frozen=True)
 class Run:
+    """The files of a run, how to read them, and the number of partitions of their flows."""
+
     files: list[str]
     tasks: list[range]
+    """Files that each task of the first stage reads."""
     partitions: int
     settings: ReadSettings
 
     @staticmethod
     def of(spark: SparkSession, files: Mapping[str, int], settings: ReadSettings) -> Run:
+        """Plan a run over captures with these sizes."""
         sizes = [*files.values()]
         tasks = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 1)
         octets = sum(sizes)
@@ -141,9 +146,11 @@ class Run:
         return Run([*files], file_tasks(sizes, tasks), partitions, settings)
 
     def numbers(self, spark: SparkSession) -> DataFrame:
+        """Return the numbers of the tasks that read files, one per partition."""
         return spark.range(len(self.tasks), numPartitions=len(self.tasks))
 
     def chunks(self, spark: SparkSession) -> DataFrame:
+        """Return the chunks of all files, by partition and in order."""
         chunks = self.numbers(spark).mapInArrow(on_workers(SplitStage(self).read), DDL)
         return chunks.repartitionById(self.partitions, "partition").sortWithinPartitions(*ORDER)
 
@@ -166,7 +173,7 @@ class SplitStage:
                     yield from _batches(chain.from_iterable(map(self.chunks, self.run.tasks[task])))
 
     def chunks(self, index: int) -> Iterator[Chunk]:
-        """Raises `CaptureError` if a damaged file fails the job."""
+        """Yield the chunks of one file. Raises `CaptureError` if it is damaged and that fails the job."""
         run, reports = self.run, FileReports()
         file = open_again(run.files[index], run.settings.span, reports)
         if file is not None:
@@ -194,6 +201,7 @@ class AnalyserStage:
             yield from rows.finish()
 
     def report(self, batches: Iterable[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Yield records, and the facts that the last stage compares."""
         with one_sentence():
             settings = self.run.settings
             options = settings.dissect_options(columns)
@@ -216,7 +224,7 @@ class AnalyserStage:
 
 @dataclass(frozen=True)
 class ComparisonStage:
-    """The last stage: one task compares the facts of all partitions, and the others pass rows on."""
+    """The last stage: one task evaluates the facts of all partitions, the others pass rows on."""
 
     run: Run
 

@@ -1,3 +1,5 @@
+"""The first stage: divide the packets of one file into chunks for all partitions."""
+
 from __future__ import annotations
 
 import pickle
@@ -18,21 +20,24 @@ from zmtpscope.spark.chunks import Chunk, Kind, Segments, packets_chunk, segment
 from zmtpscope.spark.flows import Endpoints, FlowFilter, partitions_of
 
 LARGEST_CHUNK, SMALLEST_CHUNK = 256 << 10, 16 << 10
-"""Octets of a chunk with its table. A partition holds one for each overlapping file."""
+"""Octets of a chunk, including its table. A partition holds one for each overlapping file."""
 CHUNKS_OF_ALL_FILES = 64 << 20
-"""Octets of one chunk of each file together."""
+"""Octets of one chunk from each file together, unless that makes chunks too small."""
 MIN_AT_HAND, MAX_AT_HAND = 2 << 20, 32 << 20
 """Octets buffered before splitting: enough for a chunk for each partition."""
 ROW_OCTETS = 48
+"""Octets of a row in the table of a chunk."""
 REMEMBERED_DATAGRAMS = 4096
 
 
 def chunk_size(files: int) -> int:
+    """Return the size of chunks in octets, for a run over this number of files."""
     return max(SMALLEST_CHUNK, min(LARGEST_CHUNK, CHUNKS_OF_ALL_FILES // max(1, files)))
 
 
 def split(file: CaptureFile | None, index: int, splitter: Splitter, reports: FileReports) -> Iterator[Chunk]:
-    """Yield chunks, and at the end of the file `reports` for each partition. `file` is None if it is unreadable."""
+    """Yield chunks, and at the end of the file one with `reports` for each partition. None: an unreadable file,
+    described in the reports."""
     segmenter = Segmenter(put_together=False)
     latest, last = 0, index << FILE_SHIFT
     for packets in file.blocks(BLOCK_SIZE, reports) if file is not None else ():
@@ -49,7 +54,7 @@ def split(file: CaptureFile | None, index: int, splitter: Splitter, reports: Fil
 
 
 class Splitter:
-    """Each flow of a file goes to one partition, fragments to all that may need them."""
+    """Splits packets by partition. Each flow of a file goes to one partition, fragments to all that may need them."""
 
     def __init__(self, partitions: int, chunk_octets: int, endpoints: tuple[Endpoints, ...] = ()) -> None:
         self.partitions = partitions
@@ -61,7 +66,7 @@ class Splitter:
         self._fragments = FragmentPartitions(partitions)
 
     def add(self, block: SegmentBlock, packets: PacketBlock, taken: Column) -> Iterator[Chunk]:
-        """`taken` are sort times, which never decrease."""
+        """Add packets with the times `taken`, which never decrease. Yields full chunks."""
         rows = self._wanted.select(block).rows()
         if len(rows.flows):
             places = packets.references.searchsorted(rows.packets)
@@ -71,7 +76,7 @@ class Splitter:
             yield from self.flush()
 
     def add_fragments(self, fragments: list[Fragment], packets: PacketBlock, taken: Column) -> Iterator[Chunk]:
-        """Add the fragments among these packets in order."""
+        """Yield full chunks, after adding the fragments among these packets in order."""
         numbers = [self._fragments.partition(fragment) for fragment in fragments]
         for partition in range(self.partitions):
             wanted = [each.row for each, number in zip(fragments, numbers, strict=True) if number in (None, partition)]
@@ -100,6 +105,7 @@ class Splitter:
                 begin = stop
 
     def _partitions_of_rows(self, rows: SegmentRows) -> Column:
+        """Return the partition of each row: the one of its flow, or the first for a datagram."""
         of_flows = partitions_of(rows.keys, self.partitions)
         return np.where(rows.flags & DATAGRAM, 0, of_flows[rows.flows])
 
@@ -115,12 +121,12 @@ class FragmentPartitions:
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
         self._incomplete = Fragments()
-        """Without octets."""
+        """Fragments without their octets."""
         self._known: OrderedDict[bytes, int | None] = OrderedDict()
-        """Partition of each incomplete datagram; None: all."""
+        """Partition of each incomplete datagram; None: all partitions have a part of it."""
 
     def partition(self, fragment: Fragment) -> int | None:
-        """None: all partitions."""
+        """Return the partition of an IP fragment; None: all."""
         key, begins = fragment.key, fragment.begins
         if key in self._incomplete.waiting:
             number = self._known.pop(key, None)
@@ -143,7 +149,7 @@ class FragmentPartitions:
 
 
 def split_fragment_key(key: bytes) -> tuple[bytes, int]:
-    """Split addresses from the protocol and the identification of 2 octets (IPv4) or 4 (IPv6)."""
+    """Return the addresses and protocol, and the identification of 2 octets (IPv4) or 4 (IPv6)."""
     size = 8 if len(key) < 32 else 32
     return key[:size], key[size]
 

@@ -25,11 +25,13 @@ UNFINISHED = re.compile(r"\.(\d+)\b.*\.part")
 
 
 class StateFolder:
+    """The state of a query, in a folder below `location` named by `query`."""
+
     def __init__(self, location: str, query: str) -> None:
         self.path = os.path.join(location, query)
 
     def create(self) -> None:
-        """Raises `SettingsError`."""
+        """Create the folder, readable only by this user. Raises `SettingsError`."""
         location = os.path.dirname(self.path)
         try:
             os.makedirs(location, mode=0o700, exist_ok=True)
@@ -43,7 +45,7 @@ class StateFolder:
         self._write(f"{batch.number}.json", json.dumps(asdict(batch)).encode())
 
     def batch(self, number: int) -> MicroBatch:
-        """Raises `SettingsError` if it was not written here."""
+        """Return the input of a micro-batch. Raises `SettingsError` if it was not written here."""
         if number == 0:
             return MicroBatch()
         octets = self._read(f"{number}.json")
@@ -58,10 +60,12 @@ class StateFolder:
         return MicroBatch(**values)
 
     def write_state(self, number: int, partition: int, state: bytes) -> None:
+        """Write a partition's state after a micro-batch."""
         self._write(f"{number}-{partition}.state", state)
 
     def state(self, number: int, partition: int) -> tuple[int, bytes | None]:
-        """Return (number, state) of micro-batch `number` or the latest one before it. Number 0 has no state."""
+        """Return the latest state after micro-batch `number` or an earlier one, and the number of that one. After
+        number 0 there is no state."""
         kept = [behind for behind, each in self._states() if each == partition and behind <= number]
         for behind in sorted(kept, reverse=True):
             if (state := self._read(f"{behind}-{partition}.state")) is not None:
@@ -69,8 +73,8 @@ class StateFolder:
         return 0, None
 
     def forget(self, batch: MicroBatch) -> None:
-        """Remove older states of each partition, and the inputs before them. After the last micro-batch no state is
-        needed."""
+        """Remove data that is not needed after a micro-batch: older states of each partition, and the inputs before
+        them. After the last micro-batch no state is needed."""
         states = self._states()
         latest = [0] * batch.partitions
         for behind, partition in states:

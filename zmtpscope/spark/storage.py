@@ -20,17 +20,18 @@ from zmtpscope.spark.paths import ANY_NAME, STORES, Candidate, FoundCaptures, Lo
 
 MAGIC = re.compile("[*?[]")
 FILES_AT_A_TIME = 16
-"""Files to check concurrently, because stores respond slowly."""
+"""Files to check concurrently for being captures, because stores respond slowly."""
 AHEAD = 1 << 20
-"""Octets of a request."""
+"""Octets requested from a store at a time."""
 
 
 def is_uri(path: str) -> bool:
+    """Whether a path is a URI other than a `file:` URI."""
     return scheme_of(path) not in (None, "file")
 
 
 def locate(path: str | Path) -> tuple[FileSystem, str]:
-    """Raises `CaptureError` if it cannot be reached."""
+    """Return the file system, and path in it. Raises `CaptureError` if it cannot be reached."""
     text = str(path)
     if scheme_of(text) not in STORES:
         return LocalFileSystem(), os.path.abspath(local_path(text))
@@ -43,7 +44,8 @@ def locate(path: str | Path) -> tuple[FileSystem, str]:
 
 
 def find_stored(uri: str, lookup: Lookup = ANY_NAME) -> FoundCaptures:
-    """Return the captures of a URI of a file, a folder or a pattern, as `find_paths` does."""
+    """Return the captures of a URI of a file, a folder or a pattern. Files of a folder or pattern are sorted by
+    name, and other files are skipped. Raises `CaptureError` as `find_paths` does."""
     magic = MAGIC.search(uri)
     place = uri if magic is None else uri[: magic.start()].rpartition("/")[0]
     filesystem, path = locate(place)
@@ -74,7 +76,7 @@ def find_stored(uri: str, lookup: Lookup = ANY_NAME) -> FoundCaptures:
 
 
 def _named(filesystem: FileSystem, path: str, pattern: str | None, lookup: Lookup) -> list[FileInfo]:
-    """Return a file, the files in a folder, or the files that match a pattern, by name."""
+    """Return a file, the files in a folder, or the files below it that match a pattern, by name."""
     if pattern is None:
         info = filesystem.get_file_info(path)
         if info.type == FileType.Directory:
@@ -111,7 +113,8 @@ def _why_not_a_capture(uri: str) -> CaptureError | None:
 
 
 def open_again(path: str, span: TimeSpan, reports: FileReports) -> CaptureFile | None:
-    """If a file is no longer a capture, add a problem to `reports` and return None."""
+    """Open a file or URI that was found to be a capture. If it no longer is one, add a problem to `reports` and
+    return None."""
     if not is_uri(path):
         return next(iter(find_again([path], span, reports)), None)
     try:
@@ -122,14 +125,14 @@ def open_again(path: str, span: TimeSpan, reports: FileReports) -> CaptureFile |
 
 
 def check_on_worker(files: Sequence[str]) -> None:
-    """Raise `CaptureError` if a worker sees none of the files."""
+    """Raise `CaptureError` if a worker sees none of the files that the driver found."""
     if not any(is_uri(path) or os.path.exists(path) for path in files):
         hint = "captures must lie where every worker can read them"
         raise CaptureError(files[0], "no such file on this worker", hint=hint)
 
 
 class StoredCapture(CaptureFile):
-    """A capture in a store, which is opened at once and read only once."""
+    """A capture in a store, which is opened at once and read once."""
 
     def __init__(self, uri: str, span: TimeSpan = ALWAYS) -> None:
         super().__init__(uri, None, span)
@@ -146,7 +149,7 @@ class StoredCapture(CaptureFile):
         return ready(StreamSource(self.path, stream, size or 0))
 
     def close(self) -> None:
-        """Do not read the file."""
+        """Close the file; a file that is not open is not read."""
         self._close()
 
 

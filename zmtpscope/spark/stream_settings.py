@@ -21,13 +21,14 @@ class StreamSettings:
     path: str
     """A folder, or a pattern of files."""
     state_location: str
+    """Folder that driver and workers share."""
     most_files: int = FILES_A_BATCH
     growing: int = 1
-    """Files written at a time. So many of the newest files are not read yet."""
+    """Number of files written at a time; as many of the newest are left alone."""
     finish: bool = False
-    """The capture has ended and all files are complete."""
+    """Whether the capture has ended: all files are complete, and the rest is written at the end."""
     skip_grown: bool = False
-    """Ignore data added to a file after it was read; otherwise the query fails."""
+    """Whether to ignore data added to a file after it was read; otherwise such a file fails the query."""
 
     @property
     def partitions(self) -> int:
@@ -64,7 +65,7 @@ STREAM_OPTIONS = ("stateLocation", "maxFilesPerTrigger", "growing", "finish", "s
 
 
 def are_of_a_stream(options: Mapping[str, Any]) -> bool:
-    """Each stream has `stateLocation`."""
+    """Whether any option is only for streams. Each stream has `stateLocation`."""
     return not {name.lower() for name in STREAM_OPTIONS}.isdisjoint(map(str.lower, options))
 
 

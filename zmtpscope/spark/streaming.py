@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 Offset = dict[str, Any]
-"""`query` names the state folder; `batch` and `files` are counts so far."""
+"""query: name of its state folder; batch: number of micro-batches so far; files: number of files they took."""
 
 
 @dataclass
 class StreamPartition(InputPartition):
-    """Partition `number` of `count`, for the micro-batches after `start` up to `end`."""
+    """Partition `number` of `count`, for the micro-batches after number `start` up to `end`."""
 
     end: Offset
     start: int
@@ -59,17 +59,20 @@ class StreamPartition(InputPartition):
 
 
 class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a folder, some files at a time."""
+
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = options
         self._schema = schema
         self._available: list[Capture] | None = None
         """Captures at the start of a query with Trigger.AvailableNow."""
         self._query = secrets.token_hex(8)
-        """For a query that starts now."""
+        """Name of the query if it starts now."""
 
     @cached_property
     def settings(self) -> StreamSettings:
-        """Spark 4.3 reports an error in the constructor of a reader as a missing reader."""
+        """Return the parsed options. They are parsed only now: Spark 4.3 reports an error in the constructor of a
+        reader as a missing reader."""
         with one_sentence():
             settings = StreamSettings.parse(self._options)
             settings.read.check_schema(self._schema)
@@ -148,7 +151,8 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
             yield from rows.finish()
 
     def _batches(self, partition: StreamPartition, options: Options) -> Iterator[Batch]:
-        """The state is stored even if not all records are consumed."""
+        """Yield the records that the micro-batches after `partition.start` complete. The state after them is stored
+        even if not all records are consumed."""
         folder, settings = self._state_folder(partition.end), self.settings.read
         behind, octets = folder.state(partition.start, partition.number)
         if octets is None:
@@ -174,7 +178,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         folder.write_state(end, partition.number, state.dump())
 
     def _take(self, state: PartitionState, flows: FlowFilter, batch: MicroBatch) -> Iterator[Batch]:
-        """Raises `CaptureError` for a damaged file if that fails the query."""
+        """Read the packets of a micro-batch. Raises `CaptureError` for a damaged file if that fails the query."""
         settings = self.settings.read
         yield from state.take(batch, settings.span, flows.select)
         for problem in state.problems:
@@ -198,7 +202,7 @@ def _exhaust(batches: Iterable[Batch]) -> None:
 
 
 def _refuse_vanished_files(batch: MicroBatch) -> None:
-    """A micro-batch that is read again for its state needs all its files."""
+    """Raise an error unless all files of a micro-batch that is read again for its state still exist."""
     for file in batch.files:
         if not os.path.exists(path_now(file.path)):
             raise CaptureError(

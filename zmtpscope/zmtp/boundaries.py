@@ -12,7 +12,7 @@ from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.regime import Framing, Phase, regime
 
 LARGEST_BELIEVED = 1 << 31
-"""Octets of a frame body that is accepted without other evidence."""
+"""Maximum size in octets of a frame body that is accepted without other evidence."""
 
 GREETING_REST = re.compile(
     rb"(?s)(?:(?:\0{0,7}.?\x7f)?[\3-\x0f])?[\0-\x0f]?[A-Z0-9][A-Z0-9+._-]{0,19}\0{0,19}[\0\1]\0{31}(?=[\4\6])"
@@ -20,7 +20,7 @@ GREETING_REST = re.compile(
 """Matches the end of a 3.x greeting before a command. It would parse as frames: `01 4E` starts a frame of 78 octets."""
 
 SEALED_HEADERS = (9, 2)
-"""Sizes of frame headers (octets) before a MESSAGE."""
+"""Frame header sizes, in octets, that a MESSAGE can have."""
 
 TRAFFIC = regime(Framing.V2, "3.1", None, Phase.TRAFFIC)
 
@@ -42,11 +42,12 @@ STARTS = {
     ),
     Framing.V1: re.compile(rb"[^\x00\xff](?=[\x00\x01]|\Z)|\xff(?=\x00{4}|\x00{0,3}\Z)"),
 }
+"""The octets that can start a frame header."""
 
 MIN_RUN = 16
-"""Longer runs of equal octets are skipped in one step."""
+"""Runs of at least this many equal octets are skipped in one step."""
 RUNS = {Framing.V2: {0: 2, 1: 3}, Framing.V1: {1: 2}}
-"""Sizes of frames that consist of one repeated octet."""
+"""Octets that form a frame when repeated, with the size of that frame."""
 LONG_RUN = {
     framing: re.compile(b"|".join(b"\\x%02x{%d}" % (octet, MIN_RUN) for octet in sizes))
     for framing, sizes in RUNS.items()
@@ -65,7 +66,7 @@ def is_known_command(body: bytes) -> bool:
 def frame_header(data: bytes | bytearray, at: int, framing: Framing) -> tuple[int, int, bool] | None:
     """Return (header size, body size, COMMAND) of a frame at index `at` (wire.md 3.1, 4.2, 6).
 
-    Zeros if no peer sends such a frame; None if more octets are needed.
+    Zeros if no peer would send the frame; None if more octets are needed.
     """
     none = (0, 0, False)
     if at >= len(data):

@@ -1,4 +1,4 @@
-"""Parses and checks any unit of a side, one at a time."""
+"""Parse and check any unit of a side, one at a time, and track the regime for the next one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from zmtpscope.zmtp.socket_types import PEERS
 from zmtpscope.zmtp.units import UnitReader
 
 LOSING = frozenset({"ZMTP10-FRAME-04", "ZMTP3X-FRAME-04"})
-"""The next frame boundary is unknown after these findings."""
+"""Findings about a size that hides where the next frame starts."""
 
 LENGTH_0 = "frame of length 0"
 TOO_LARGE = "size above 2^63-1"
@@ -35,15 +35,16 @@ TOO_LARGE = "size above 2^63-1"
 
 class CarefulReader(UnitReader):
     position: int
-    """Stream offset of the next unit, possibly after the octets given: bodies that need no parsing are not awaited."""
+    """Stream offset of the next unit. It may lie after the octets given: bodies that need no parsing are not
+    awaited."""
     wanted = 0
-    """The next unit needs octets up to this stream offset; 0 if unknown."""
+    """The next unit can be read once this stream offset has been received; 0 if unknown."""
     broken: int | None = None
     """Stream offset after a size above 2^63-1: later frame boundaries are unknown."""
     opaque = False
-    """Nothing more will be read: no version is in force, or the greeting is truncated."""
+    """Whether nothing more will be read: no version is in force, or the greeting is truncated."""
     gave_up_at: int | None = None
-    """Stream offset after the header at which reading ended, if after the greeting."""
+    """Stream offset after the header at which reading ended, if that was after the greeting."""
     unreliable_from: int | None = None
     """Stream offset of the first 1.0 frame of length 0; later boundaries are uncertain (wire.md 3.1)."""
     mechanism: str | None = None
@@ -53,7 +54,7 @@ class CarefulReader(UnitReader):
     """Octets of WebSocket control frames inside the incomplete message at `position`."""
     _padding = 0
     _may_be_too_new = False
-    """A newer peer has sent its signature to a 1.0 peer, and its next octets are missing."""
+    """Whether a newer peer has sent its signature to a 1.0 peer, and its next octets are still missing."""
     _partial = b""
     _scanning = False
     _undecided = False
@@ -126,7 +127,8 @@ class CarefulReader(UnitReader):
     def _pass_greeting_3(self, data: bytes, at: int) -> bool:
         """Decide whether 1.0 frames or the rest of a 3.x greeting follow the signature of a newer peer that faces 1.0.
 
-        The rest of a greeting follows if the peer did not wait. Returns False if more octets are needed.
+        The rest of a 3.x greeting follows if the peer did not wait; nothing after it is read. Returns False if more
+        octets are needed.
         """
         continues = continues_as_greeting_3(data[at : at + GREETING_3_SIZE - SIGNATURE_SIZE])
         if continues is None:
@@ -143,7 +145,7 @@ class CarefulReader(UnitReader):
     # Frames
 
     def _read_unit(self, data: bytes, base: int) -> bool:
-        """Return False if more octets are needed."""
+        """Read one unit. Return False if more octets are needed."""
         if self.regime.greets:
             return self._read_greeting(data, base)
         if self._may_be_too_new:
@@ -162,7 +164,7 @@ class CarefulReader(UnitReader):
         return self._read_body(reader, flags, size)
 
     def _read_body(self, reader: Reader, flags: int, size: int) -> bool:
-        """Return False if more octets are needed."""
+        """Read a frame body after its header; return False if more octets are needed."""
         now, data, body = self.regime, reader.data, reader.position
         stop = body + size
         head = data[body : body + MESSAGE_HEAD if size > MESSAGE_HEAD else stop]
@@ -183,7 +185,7 @@ class CarefulReader(UnitReader):
         return True
 
     def _read_message(self, reader: Reader, flags: int, size: int, kind: Kind) -> None:
-        """`reader.stop` may lie after the octets given: the body is not needed."""
+        """Add a row for a message frame. `reader.stop` may lie after the octets given: the body is not needed."""
         if self.regime.is_old:
             habit_noted = flags in HABITUAL_FLAGS_1 and not self._tally.first_time("ZMTP10-FRAME-02")
             judge_header_1(reader, flags, size, reader.body - reader.unit, habit_noted)
@@ -233,7 +235,7 @@ class CarefulReader(UnitReader):
         return True
 
     def _judge_command(self, reader: Reader, name: str, fields: Fields) -> None:
-        """The handshake has already checked the order of the command."""
+        """Update the side by a command whose order the handshake has already checked."""
         self._judge_traffic(reader, name, fields)
         if "nonce" in fields:
             self._judge_nonce(reader, name, fields)
@@ -241,6 +243,7 @@ class CarefulReader(UnitReader):
             self._learn(reader, fields)
 
     def _learn(self, reader: Reader, fields: Fields) -> None:
+        """Store socket type and identity of the first metadata, and check the padding of the signature."""
         self.socket_type = fields.get("socket_type")
         self.identity = fields.get("identity")
         if self.identity is None or not 1 <= self._padding <= 256:
@@ -261,13 +264,13 @@ class CarefulReader(UnitReader):
         self._handshake.encrypted(reader)
 
     def _judge_nonce(self, reader: Reader, name: str, fields: Fields) -> None:
-        """Without a captured greeting, the mechanism may have no nonces."""
+        """Check the nonce of a command. Without a captured greeting, the mechanism may have no nonces."""
         place = self._handshake.mechanism.nonce_at.get(name)
         if place is not None and "nonce" in fields:
             self._nonces.judge(reader, fields["nonce"], reader.body + place)
 
     def _decide_mechanism(self, size: int, head: bytes) -> None:
-        """Without a greeting, the first message frame shows whether a side encrypts (wire.md 9.5)."""
+        """Detect whether a side without a greeting encrypts, by its first message frame (wire.md 9.5)."""
         self._undecided = False
         if head.startswith(MESSAGE_NAME) and len(head) > 11:
             token = int.from_bytes(head[8:12], "big") == size - 12
@@ -279,6 +282,7 @@ class CarefulReader(UnitReader):
     # Octets outside units
 
     def _pass_zeros(self, reader: Reader) -> bool:
+        """Skip a 1.0 length of 0, which has no flags (wire.md 3.1)."""
         if self.unreliable_from is None:
             self.unreliable_from = reader.unit
         self.position = reader.offset
@@ -289,7 +293,7 @@ class CarefulReader(UnitReader):
         return True
 
     def _pass_run_of_zeros(self, reader: Reader) -> None:
-        """Files that are not ZMTP contain long runs."""
+        """Skip zeros at once: files that are not ZMTP contain long runs."""
         stop = end_of_zeros(reader.data, reader.position)
         if stop > reader.position:
             self.position = reader.base + stop
@@ -297,7 +301,7 @@ class CarefulReader(UnitReader):
             self._tally.repeat("ZMTP10-FRAME-01", stop - reader.position, self.position - 1)
 
     def _skip(self, start: int, stop: int, reason: str, *, single: bool = True, inside: int = 0) -> None:
-        """Extend the previous entry if it is adjacent and both count single octets."""
+        """Record skipped octets; extend the previous entry if it is adjacent and both count single octets."""
         last = self.skipped[-1] if self.skipped else None
         if last is not None and not (single or last.single or last.runs) and last.stop == start:
             self.skipped[-1] = last._replace(stop=stop)
@@ -315,13 +319,14 @@ class CarefulReader(UnitReader):
     # State
 
     def _begin_amid_traffic(self) -> None:
-        """Do not check the order of commands."""
+        """Start after the handshake, without checking the order of commands."""
         self._handshake = HandshakeState(self.mechanism, done=True)
         self.memberships.forgive()
         self._undecided = self.regime.has_commands and self.mechanism is None
         self._let_scan()
 
     def _settle_phase(self) -> None:
+        """Apply the changes of the unit just read to the next one."""
         now = self.regime
         done = self._handshake.done
         known = self.socket_type if self.socket_type in PEERS else None

@@ -12,19 +12,19 @@ from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
 LARGEST_AWAITED_COMMAND = 1 << 20
-"""Only the name of a larger command (octets) is read."""
+"""Maximum size in octets of a command that is awaited. Only the name of a larger one is read."""
 
 COMMAND_HEAD = 1 + 255
-"""These octets contain any command name."""
+"""Number of octets that contain any command name."""
 
 PADDED_NAME = re.compile(rb"(?=[A-Z ]{8})[A-Z]+ *")
-"""A name of the early 3.0 draft: eight characters, padded with spaces (wire.md 7.4)."""
+"""Matches a name of the early 3.0 draft: eight characters, padded with spaces (wire.md 7.4)."""
 
 
 def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = True) -> Layout | None:
     """Parse a command body into `name` and the fields of its layout; return the layout or None.
 
-    Without `whole` only the name is available.
+    `whole` False: only the head of the body is available, and only the name is read.
     """
     mechanism = mechanism_named(regime.mechanism)
     if reader.left == 0:
@@ -47,7 +47,7 @@ def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = T
 
 
 def read_data(reader: Reader, regime: Regime, layout: Layout, fields: Fields) -> None:
-    """A short body lacks fields."""
+    """Parse command data; fields missing from a short body are left out."""
     try:
         layout.read(reader, regime, fields)
     except Cut:
@@ -57,7 +57,7 @@ def read_data(reader: Reader, regime: Regime, layout: Layout, fields: Fields) ->
 def _read_name(
     reader: Reader, regime: Regime, mechanism: Mechanism | None, fields: Fields, *, named_in_vain: bool
 ) -> Layout | None:
-    """`named_in_vain`: keep a name longer than the body."""
+    """Parse a command name; return its layout. `named_in_vain`: keep a name longer than the body."""
     if mechanism is not None:
         for misspelling in mechanism.misspellings:
             if reader.starts_with(misspelling.octets):
@@ -97,7 +97,7 @@ def _read_misspelt(reader: Reader, mechanism: Mechanism, fields: Fields, misspel
 
 
 def _look_up(reader: Reader, mechanism: Mechanism | None, fields: Fields, name: str) -> Layout | None:
-    """Add a finding if a known mechanism has no layout of this name."""
+    """Return the layout of a name; if there is none and the mechanism is known, add a finding."""
     fields["name"] = name
     if mechanism is None:
         return None
@@ -120,6 +120,6 @@ def _is_known(name: str) -> bool:
 
 
 def build_command(mechanism: str, name: str, fields: Fields) -> bytes:
-    """Raises KeyError for an unknown command."""
+    """Build a command body from the fields of its layout. Raises KeyError for an unknown command."""
     data = MECHANISMS[mechanism].commands[name].build(fields)
     return bytes([len(name)]) + name.encode("ascii") + data

@@ -16,10 +16,10 @@ from zmtpscope.zmtp.traffic import LARGEST_GROUP, read_group
 MESSAGE_NAME = b"\x07MESSAGE"
 
 LARGEST_AWAITED_TOPIC = 1 << 16
-"""Topics of larger subscription messages (octets) are not stored."""
+"""Maximum size in octets of a subscription message that is awaited. Larger topics are not stored."""
 
 RULED = SUBSCRIBERS | {"RADIO"}
-"""The scanner does not check the rules that these socket types have for frames."""
+"""Socket types with rules for single frames, which the scanner does not check."""
 
 MESSAGE_HEAD = 16
 """Octets that contain the name of a MESSAGE and its nonce or token length. No handshake command has a longer name."""
@@ -36,7 +36,7 @@ Kind = Literal["data", "command", "encrypted", "subscription", "group"]
 
 
 def head_size(regime: Regime) -> int:
-    """Return the octets of a body that `kind_of` needs."""
+    """Return how many octets of a message frame's body `kind_of` needs."""
     if regime.shakes_hands or seals(regime):
         return MESSAGE_HEAD
     return 1 if regime.socket_type in SUBSCRIBERS else 0
@@ -48,7 +48,7 @@ def seals(regime: Regime) -> bool:
 
 
 def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) -> Kind:
-    """`head` are the first octets of the body. `inside`: the previous frame had MORE."""
+    """Return the format of a body that starts with `head`; `inside`: the previous frame had MORE."""
     mechanism = mechanism_named(regime.mechanism)
     if mechanism is not None and mechanism.seals and head.startswith(MESSAGE_NAME):
         step = flags & COMMAND and regime.shakes_hands and mechanism.wraps_ready
@@ -63,7 +63,7 @@ def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) ->
 
 
 def kind_of_message(regime: Regime, flags: int, size: int, head: bytes, inside: bool) -> Kind:
-    """For unencrypted and decrypted message frames."""
+    """Return the format of an unencrypted or decrypted message frame."""
     if inside:
         return "data"
     if regime.socket_type in SUBSCRIBERS and not flags & MORE and head[:1] in (b"\0", b"\1"):
@@ -85,7 +85,7 @@ def _is_handshake_command(regime: Regime, head: bytes) -> bool:
 
 
 def read_sealed(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """The octets after its name may be missing."""
+    """Parse a MESSAGE by the layout of the mechanism. The octets after its name may be missing."""
     fields["name"] = reader.text("zmtp.command.name", reader.u8("zmtp.command.name_length"))
     MECHANISMS[str(regime.mechanism)].commands["MESSAGE"].read(reader, regime, fields)
 
@@ -110,6 +110,7 @@ def read_subscription(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def build_subscription(fields: Fields) -> bytes:
+    """Build a subscription message from `kind` ("subscribe" or "cancel") and `topic`."""
     return bytes([fields["kind"] == "subscribe"]) + from_text(fields["topic"])
 
 
@@ -118,7 +119,7 @@ def read_group_frame(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def judge_ruled(reader: Reader, regime: Regime, flags: int, size: int, inside: bool) -> None:
-    """Check a frame by its socket type (wire.md 10.2, 10.4); `inside`: an earlier frame had MORE."""
+    """Check a frame of SUB, XSUB or RADIO (wire.md 10.2, 10.4); `inside`: an earlier frame had MORE."""
     if regime.socket_type == "RADIO":
         if inside == bool(flags & MORE):
             reader.finding("ZMTP31-GROUP-03", reader.unit, 1)

@@ -24,7 +24,7 @@ Fields = dict[str, Any]
 
 
 class FrameColumns:
-    """Message frames as columns: stream offsets of header and body, body size in octets, flags.
+    """Message frames as columns: stream offsets of header and body, size of the body in octets, flags.
 
     `flags` is the octet on the wire, with `ENCRYPTED`, `SUBSCRIBE` and `CANCEL` in higher bits.
     """
@@ -59,6 +59,7 @@ class FrameColumns:
         self.flags += others.flags
 
     def behind(self, count: int) -> FrameColumns:
+        """Return the frames after the first `count`."""
         others = FrameColumns()
         others.offsets = self.offsets[count:]
         others.bodies = self.bodies[count:]
@@ -67,17 +68,18 @@ class FrameColumns:
         return others
 
     def split(self, count: int) -> FrameColumns:
+        """Keep the first `count` frames and return the rest."""
         others = self.behind(count)
         del self.offsets[count:], self.bodies[count:], self.sizes[count:], self.flags[count:]
         return others
 
     def rows(self) -> list[tuple[int, int, int, int]]:
-        """(Offset, body, size, flags) of every frame."""
+        """Return (offset, body, size, flags) of every frame."""
         return list(zip(self.offsets, self.bodies, self.sizes, self.flags, strict=True))
 
 
 NO_FRAMES = FrameColumns()
-"""Shared, and never modified."""
+"""Columns without frames, which are shared and never modified."""
 
 
 class Greeting(NamedTuple):
@@ -93,15 +95,15 @@ class Greeting(NamedTuple):
 
     @property
     def read_to(self) -> int:
-        """Stream offset after the parsed octets."""
+        """The stream offset after the octets that were parsed."""
         return self.stop if self.head is None else self.head
 
 
 class Command(NamedTuple):
     """One command frame, or a handshake command in a message frame (wire.md 7).
 
-    `octets`: a WebSocket control frame, which may lie inside a rearranged message; None: read the stream. `head`:
-    stream offset after the parsed part of a command too large to await.
+    `octets`: a WebSocket control frame, which may lie inside a rearranged message; None: read the stream. `head`: for a
+    command too large to await, the stream offset after the part that was parsed; None: all of it was parsed.
     """
 
     start: int
@@ -120,8 +122,8 @@ class Command(NamedTuple):
 class Remark(NamedTuple):
     """Findings about a unit that is neither greeting nor command.
 
-    `frame`: the unit is a message frame, which has a row. Otherwise it is an invalid header, a truncated unit, or the
-    end of the stream (`start` equals `stop`).
+    `frame`: it is a message frame, which has a row. Otherwise it is an invalid header, a truncated unit, or the end of
+    the stream (`start` equals `stop`).
     """
 
     start: int

@@ -9,6 +9,7 @@ MORE, LONG, COMMAND = 0x01, 0x02, 0x04
 
 LARGEST_SIZE = 2**63 - 1
 LARGEST_SHORT = 255
+"""Maximum body in octets after a short header."""
 
 FLAG_BITS_1 = (("zmtp1.flags.more", MORE), ("zmtp1.flags.reserved", 0xFE))
 FLAG_BITS_2 = (("zmtp.flags.more", MORE), ("zmtp.flags.long", LONG), ("zmtp.flags.reserved", 0xFC))
@@ -24,7 +25,11 @@ HABITUAL_FLAGS_1 = (0x7E, 0x7F)
 
 
 def read_header_1(reader: Reader) -> tuple[int, int]:
-    """Return flags and body size in octets. Size -1 is the invalid length 0, which has no flags. Raises `Cut`."""
+    """Parse a 1.0 frame header; return flags and body size in octets. Size -1 is the invalid length 0, which has no
+    flags.
+
+    Raises `Cut` if the header is incomplete.
+    """
     start = reader.offset
     if reader.starts_with(b"\xff"):
         reader.u8("zmtp1.length.escape")
@@ -44,8 +49,10 @@ def read_header_1(reader: Reader) -> tuple[int, int]:
 
 
 def judge_header_1(reader: Reader, flags: int, size: int, header: int, habit_noted: bool) -> None:
-    """Check the frame header of `header` octets at `reader.unit`. `habit_noted`: flags 7E or 7F have occurred
-    before."""
+    """Add findings about a 1.0 frame header of `header` octets at `reader.unit`.
+
+    `habit_noted`: flags 7E or 7F have occurred before on this side.
+    """
     if header == 10 and size < 254:
         reader.finding("ZMTP10-FRAME-03", reader.unit, 9)
     if flags in HABITUAL_FLAGS_1:
@@ -56,7 +63,10 @@ def judge_header_1(reader: Reader, flags: int, size: int, header: int, habit_not
 
 
 def read_header_2(reader: Reader, commands: bool) -> tuple[int, int]:
-    """Return flags and body size in octets. `commands`: bit 2 is COMMAND (3.x). Raises `Cut`."""
+    """Parse a 2.0 or 3.x frame header; return flags and body size in octets. `commands`: bit 2 is COMMAND (3.x).
+
+    Raises `Cut` if the header is incomplete.
+    """
     start = reader.unit
     flags = reader.u8("zmtp.flags")
     reader.bits(FLAG_BITS_3 if commands else FLAG_BITS_2)
@@ -81,7 +91,7 @@ def read_header_2(reader: Reader, commands: bool) -> tuple[int, int]:
 def build_frame(
     framing: Framing, body: bytes, *, more: bool = False, command: bool = False, long: bool = False
 ) -> bytes:
-    """`long` forces the long header. `command` is ignored in 1.0."""
+    """Build a frame; `long` forces the long header. `command` is ignored in 1.0."""
     if framing is Framing.V1:
         length = len(body) + 1
         if length < 255 and not long:

@@ -26,7 +26,7 @@ VERSIONED_SIZE = MINOR_AT + 1
 
 
 def padding_of(octets: bytes) -> int:
-    """Return the padding, or the minimum of an incomplete one."""
+    """Return the padding; if it is incomplete, its minimum."""
     return int.from_bytes(octets[1:9].ljust(8, b"\0"), "big")
 
 
@@ -40,7 +40,7 @@ def announces_a_version(octets: bytes) -> bool:
 
 
 def announces_version_3(octets: bytes) -> bool:
-    """Whether at least 12 octets are certainly from a 3.x peer."""
+    """Whether the octets, at least 12, are certainly from a 3.x peer."""
     return octets[0] == 0xFF and octets[SIGNATURE_SIZE - 1] == 0x7F and octets[MAJOR_AT] >= 3
 
 
@@ -48,11 +48,11 @@ MECHANISM_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.+"
 GREETING_3_SIZE = 64
 
 LARGEST_AWAITED_IDENTITY = 1 << 16
-"""A larger identity frame of 1.0 or 2.0 (octets) is skipped."""
+"""Maximum size in octets of an identity frame of 1.0 or 2.0 that is awaited; a larger one is skipped."""
 
 
 def read_greeting_3(reader: Reader, fields: Fields) -> None:
-    """Signature, version, mechanism, as-server, filler (wire.md 5)."""
+    """Parse a 3.x greeting: signature, version, mechanism, as-server, filler (wire.md 5)."""
     padding = _read_signature(reader)
     if 1 <= padding <= 256:
         reader.finding("ZMTP-GREETING-03", reader.unit + 1, 8)
@@ -120,7 +120,7 @@ def read_identity_1(reader: Reader, fields: Fields) -> None:
 
 
 def read_greeting_0(reader: Reader, fields: Fields) -> None:
-    """A greeting of revision 0 ends with a 1.0 identity frame (D7)."""
+    """Parse a greeting of revision 0, which ends with a 1.0 identity frame (D7)."""
     _read_signature(reader)
     _judge_signature_end(reader)
     revision = reader.u8("zmtp.version.major")
@@ -132,7 +132,7 @@ def read_greeting_0(reader: Reader, fields: Fields) -> None:
 
 
 def read_signature(reader: Reader, fields: Fields) -> None:
-    """Nothing is read after the signature."""
+    """Parse a signature without more, or before 1.0 frames, which are not read."""
     _read_signature(reader)
     _judge_signature_end(reader)
     if reader.position == reader.stop:
@@ -151,11 +151,11 @@ READERS: dict[Form, Callable[[Reader, Fields], None]] = {
     Form.ZWS_RESPONSE: read_response,
     Form.ZWS_IDENTITY: read_identity,
 }
-"""Raise `Cut` if the greeting is incomplete."""
+"""Functions that fill `Fields`, and raise `Cut` if the greeting is incomplete."""
 
 
 def _read_signature(reader: Reader) -> int:
-    """Return the padding."""
+    """Parse octets 0 to 9; return the padding."""
     reader.u8("zmtp.signature.first")
     octets = reader.octets("zmtp.signature.padding", 8)
     padding = int.from_bytes(octets, "big")
@@ -207,14 +207,14 @@ def _read_socket_type(reader: Reader) -> str:
 
 
 def build_signature(padding: int = 0) -> bytes:
-    """`padding` is identity size + 1 for 1.0 peers (wire.md 9.1)."""
+    """Build the signature of all versions above 1.0; `padding` is identity size + 1 for 1.0 peers (wire.md 9.1)."""
     return b"\xff" + padding.to_bytes(8, "big") + b"\x7f"
 
 
 def build_greeting_3(
     mechanism: str = "NULL", *, version: str = "3.1", as_server: bool = False, padding: int = 0
 ) -> bytes:
-    """`mechanism` has at most 20 octets."""
+    """Build a 3.x greeting; `mechanism` has at most 20 octets."""
     major, minor = version.split(".")
     name = from_text(mechanism)
     if len(name) > 20:
@@ -228,12 +228,13 @@ def build_greeting_3(
 
 
 def build_greeting_2(socket_type: str, identity: str = "", *, padding: int = 0, revision: int = 1) -> bytes:
-    """`identity` has at most 255 octets, `revision` is 3 for a newer peer that faces 2.0."""
+    """Build a 2.0 greeting; `identity` has at most 255 octets, `revision` is 3 for a newer peer that faces 2.0."""
     octets = from_text(identity)
     return build_signature(padding) + bytes([revision, CODES.index(socket_type), 0, len(octets)]) + octets
 
 
 def build_greeting_1(identity: str = "", *, pseudo_signature: bool = False) -> bytes:
-    """The identity (a `text`) is one frame. With `pseudo_signature` its header is the signature of a newer peer."""
+    """Build a 1.0 greeting: the identity (a `text`) as one frame. `pseudo_signature`: its header is the signature of
+    a newer peer."""
     octets = from_text(identity)
     return build_signature(len(octets) + 1) + octets if pseudo_signature else build_frame(Framing.V1, octets)

@@ -9,7 +9,10 @@ from zmtpscope.zmtp.regime import Phase
 
 
 class HandshakeState:
-    """`done`: the side's last handshake command was sent, or was never captured."""
+    """The progress of one side in its handshake.
+
+    `done`: its last handshake command was sent, or was never captured.
+    """
 
     __slots__ = (
         "_after_error",
@@ -35,12 +38,12 @@ class HandshakeState:
         self._forgiving = done
 
     def forgive(self) -> None:
-        """Lost octets may have contained commands."""
+        """Stop checking the order: lost octets may have contained commands."""
         self._forgiving = True
 
     @property
     def never_ready(self) -> bool:
-        """The side sent traffic without finishing its handshake (NULL-06)."""
+        """Whether it sent traffic without finishing its handshake (NULL-06)."""
         return self._premature and not self.done
 
     def command(self, reader: Reader, layout: Layout) -> None:
@@ -60,7 +63,7 @@ class HandshakeState:
         self._judge_traffic(reader, "ZMTP3X-CMD-09")
 
     def encrypted(self, reader: Reader) -> None:
-        """With some mechanisms the first one after INITIATE contains READY (wire.md 8.4)."""
+        """Process a MESSAGE. With some mechanisms the first one after INITIATE contains READY (wire.md 8.4)."""
         if self.error:
             self._judge_after_error(reader)
         self.traffic = True

@@ -9,7 +9,7 @@ from zmtpscope.zmtp.regime import Phase, Regime
 
 
 class Layout(NamedTuple):
-    """A command of one mechanism (wire.md 7, 8).
+    """A command of one mechanism (wire.md 7, 8): how to parse and build its data, and which role may send it.
 
     `sender` None: both roles may. `last` marks the sender's last handshake command. `sealed`: the data contains a box,
     which is not valid inside another box.
@@ -29,7 +29,7 @@ def read_nothing(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_opaque(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Store at most 256 octets as `data`."""
+    """Store at most 256 octets without a layout as `data`."""
     fields["data"] = reader.rest("zmtp.command.data")[:256]
 
 

@@ -19,7 +19,7 @@ class Misspelling(NamedTuple):
     octets: bytes
     name: str
     finding: str | None
-    """The id of the finding."""
+    """Reports the misspelling; None: no finding."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,25 +34,28 @@ class Mechanism:
     layouts: tuple[Layout, ...]
     steps: Mapping[str | None, tuple[str, ...]]
     seals: bool = False
-    """MESSAGE, a command frame or message frame (D2), encrypts messages. The layout of MESSAGE may read only the first
-    `content.MESSAGE_HEAD` octets of the body."""
+    """Whether messages are encrypted in MESSAGE, a command frame or message frame (D2).
+
+    The layout of MESSAGE may read only the first `content.MESSAGE_HEAD` octets of the body.
+    """
     repeated: str | None = None
-    """This handshake command may be sent several times in a row."""
+    """The handshake command that may be sent several times in a row."""
     wraps_ready: bool = False
-    """MESSAGE may wrap READY: a side's first MESSAGE then ends its handshake, and in a command frame is a command."""
+    """Whether MESSAGE may wrap READY: a side's first MESSAGE then ends its handshake, and in a command frame is a
+    command."""
     may_send_nothing: bool = False
-    """An empty command frame is a handshake step without data."""
+    """Whether an empty command frame is a handshake step without data."""
     misspellings: tuple[Misspelling, ...] = ()
     read_unknown: Read = read_opaque
     nonce_at: Mapping[str, int] = field(default_factory=dict)
-    """Index of the short nonce in command bodies."""
+    """Index of the short nonce in the body of each command."""
     clear_traffic: str | None = None
     """The finding for an unencrypted message or traffic command after the handshake."""
     error_of_client: str = "ZMTP3X-CMD-12"
     """The finding for an ERROR from the client where only the server may send one."""
 
     commands: Mapping[str, Layout] = field(init=False, repr=False)
-    """Layouts by name, including traffic commands."""
+    """Layouts by command name, including the traffic commands."""
 
     def __post_init__(self) -> None:
         self.commands = {layout.name: layout for layout in (*self.layouts, *traffic.LAYOUTS)}

@@ -13,7 +13,7 @@ MEMBERSHIP_COMMANDS = ENTERING.keys() | LEAVING.keys()
 UNMATCHED = {"topic": "ZMTP-SUB-02", "group": "ZMTP31-GROUP-05"}
 
 LARGEST_MEMORY = 16 << 20
-"""Octets for the names of one side (`Trie.size`). Further names are not stored."""
+"""Maximum memory in octets for the names of one side, as in `Trie.size`; further names are not stored."""
 
 _NOTHING = Trie()
 """A trie that is shared, because most sides subscribe to nothing."""
@@ -32,7 +32,7 @@ class Memberships:
         self._most = octets
 
     def forgive(self) -> None:
-        """Lost octets may have contained subscriptions."""
+        """Note that lost octets may have contained subscriptions."""
         self.complete = False
 
     @property
@@ -48,7 +48,7 @@ class Memberships:
         return self._groups.count(group) > 0
 
     def judge(self, reader: Reader, command: str, name: str, start: int, length: int) -> None:
-        """Findings cover `length` octets at stream offset `start`."""
+        """Count a SUBSCRIBE, CANCEL, JOIN or LEAVE; findings cover `length` octets at stream offset `start`."""
         what = ENTERING.get(command) or LEAVING[command]
         names = self._topics if what == "topic" else self._groups
         octets = from_text(name)

@@ -18,11 +18,11 @@ _RESOURCE_PART = r"[A-Za-z0-9$\-_@.&+]+"
 _RESOURCE = re.compile(_RESOURCE_PART + r"(?:/" + _RESOURCE_PART + r")*")
 
 _DEFINED = {"socket-type": "Socket-Type", "identity": "Identity", "resource": "Resource"}
-"""Spelling by folded name: property names ignore case (D15)."""
+"""Specified spelling by folded name: property names ignore case (D15)."""
 
 
 Seen = dict[str, tuple[int, int, str]]
-"""By folded name: stream offset, octets and text of the first value."""
+"""First value of each property by folded name: stream offset, octets, text."""
 
 
 def read_metadata(reader: Reader, regime: Regime, fields: Fields) -> None:
@@ -48,7 +48,7 @@ def read_metadata(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def _read_property(reader: Reader, metadata: list[dict[str, str]], seen: Seen) -> bool:
-    """Return False if no property can be read after this one."""
+    """Parse one property; return False if none can be read after it."""
     start = reader.offset
     name_length = reader.u8("zmtp.metadata.name_length")
     name = reader.text("zmtp.metadata.name", name_length)
@@ -85,7 +85,7 @@ def _judge_name(reader: Reader, start: int, length: int, name: str, seen: Seen) 
 
 
 def _judge(reader: Reader, regime: Regime, fields: Fields, seen: Seen, whole: bool) -> None:
-    """Only the first of repeated properties counts."""
+    """Add findings about defined properties; only the first of repeated ones counts."""
     socket_type = None
     if "socket-type" in seen:
         start, length, socket_type = seen["socket-type"]
@@ -112,7 +112,7 @@ def _judge(reader: Reader, regime: Regime, fields: Fields, seen: Seen, whole: bo
 
 
 def build_metadata(fields: Fields) -> bytes:
-    """`fields` contain `metadata`, or `socket_type` and `identity`."""
+    """Build metadata from `fields["metadata"]` or, without it, from `socket_type` and `identity`."""
     metadata: list[dict[str, Any]] | None = fields.get("metadata")
     if metadata is None:
         named = (("Socket-Type", fields.get("socket_type")), ("Identity", fields.get("identity")))

@@ -39,8 +39,8 @@ class Decision(NamedTuple):
     """The agreed version, or why there is none.
 
     `version` is "1.0", "2.0", "3.0", "3.1", "zws-2.0", or None. `forms` give the format of the first octets of each
-    side. `findings` are by side; findings about the decision itself (CONN-06) belong to the first side. `one_sided`:
-    only one side's octets were available. `confidence`: "proven", "likely" or "guess".
+    side. `findings` belong to either side (CONN-03, -04, -07, ZWS-03); those about the decision itself (CONN-06) belong
+    to the first. `one_sided`: only one side's octets were available. `confidence`: "proven", "likely" or "guess".
     """
 
     version: str | None
@@ -55,7 +55,10 @@ class Decision(NamedTuple):
 
 
 def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | None:
-    """Return None while more octets could decide. `over`: no more octets will arrive."""
+    """Decide on the version; return None while more octets could decide.
+
+    `over`: no more octets will arrive (end of stream, or a time limit), so the evidence so far decides.
+    """
     upgrade = (first[:1] in b"GH" or second[:1] in b"GH") and find_upgrade((first, second), over=over)
     if upgrade is not False:
         return None if upgrade is True else _upgraded(upgrade)
@@ -81,7 +84,7 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
 
 
 def _upgraded(upgrade: Upgrade) -> Decision:
-    """One side asks for ZWS by HTTP (wire.md 12)."""
+    """Decide if one side asks for ZWS by HTTP (wire.md 12)."""
     request, response = Form.ZWS_REQUEST, Form.ZWS_RESPONSE
     forms = (response, request) if upgrade.client else (request, response)
     one_sided = upgrade.request is None or upgrade.response is None
@@ -107,7 +110,8 @@ def _upgraded(upgrade: Upgrade) -> Decision:
 
 
 def _settle(octets: tuple[bytes, bytes], classes: tuple[Class, Class]) -> tuple[Class, Class]:
-    """Resolve uncertain classes: a side is 1.0 only if the other side fits or if it is whole frames (wire.md 9.2)."""
+    """Resolve uncertain classes at the end: a side is 1.0 only if the other side fits or if it is whole frames
+    (wire.md 9.2)."""
     if all(is_anonymous(each) and are_frames_1(each) for each in octets):
         return Class.OLD, Class.OLD
     return _settle_side(octets[0], *classes), _settle_side(octets[1], *classes[::-1])
@@ -124,7 +128,7 @@ def _settle_side(octets: bytes, side: Class, other: Class) -> Class:
 
 
 def _are_settled(first: bytes, second: bytes, classes: tuple[Class, Class]) -> bool:
-    """Whether both forms are final although no version is in force."""
+    """Whether the forms of both sides are final, for the case that no version is in force."""
     return is_form_settled(first, classes[0]) and is_form_settled(second, classes[1])
 
 
@@ -141,14 +145,14 @@ def _agreed(
 
 @lru_cache(maxsize=256)
 def _agreed_3(first: bytes, second: bytes) -> Decision:
-    """`first` and `second` are version octets."""
+    """Decide on 3.x from the version octets of both sides."""
     version = f"3.{min(_minor(*first), _minor(*second))}"
     text = f"ZMTP {version}; announced {first[0]}.{first[1]} and {second[0]}.{second[1]}"
     return _agreed(version, (Form.GREETING_3, Form.GREETING_3), text)
 
 
 def _minor(major: int, minor: int) -> int:
-    """Versions above 3.1 count as 3.1."""
+    """Return the minor version. Versions above 3.1 count as 3.1."""
     return 1 if major > 3 else min(minor, 1)
 
 
@@ -182,7 +186,7 @@ def _alien(octets: bytes) -> Finding:
 
 
 def _with_old(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision | None:
-    """Agree on 1.0 if the other side or further frames confirm a 1.0 frame."""
+    """Decide on 1.0 if a side has sent a 1.0 frame, and the other side or further frames confirm it."""
     if classes[0] in OLD and classes[1] in OLD:
         return _agreed_1(Form.FRAMES_1, Form.FRAMES_1, "likely") if Class.FIRM in classes else None
     for newer, older in enumerate((second, first)):
@@ -192,7 +196,7 @@ def _with_old(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Deci
 
 
 def _facing_newer(first: bytes, second: bytes, classes: tuple[Class, Class], newer: int, confidence: str) -> Decision:
-    """The signature of the newer side may be the header of an identity frame."""
+    """Decide for a 1.0 side and a newer one, whose signature may be the header of an identity frame."""
     if not padding_of((first, second)[newer]):
         return _refused_1(first, second, classes, newer)
     forms = (Form.FRAMES_1, Form.PSEUDO_SIGNATURE)
@@ -238,7 +242,7 @@ def _versioned(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Dec
 
 
 def _at_the_end(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision:
-    """Decide by the most advanced side (wire.md 9.3)."""
+    """Decide at the end, by the most advanced side (wire.md 9.3)."""
     one, other = classes
     if one in OLD or other in OLD:
         if one in NEW or other in NEW:
@@ -262,7 +266,7 @@ def _at_the_end(first: bytes, second: bytes, classes: tuple[Class, Class]) -> De
 
 
 def _most_advanced(classes: tuple[Class, Class]) -> int:
-    """Revision 1 has priority over 3.x, because a 3.x side would adopt it."""
+    """Return the side to report: revision 1 has priority over 3.x, because a 3.x side would adopt it."""
     if Class.REVISION_1 in classes:
         return classes.index(Class.REVISION_1)
     return int(classes[1] > classes[0])
@@ -282,7 +286,7 @@ def _report(octets: bytes, kind: Class) -> tuple[str, str]:
 
 
 def _one_side(octets: bytes) -> Decision | None:
-    """Octet 12 decides if only one side was captured (wire.md 9.3)."""
+    """Decide by octet 12 if only one side was captured (wire.md 9.3)."""
     if classify(octets) not in NEW:
         return None
     if is_greeting_3(octets):

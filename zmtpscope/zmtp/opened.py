@@ -21,7 +21,7 @@ from zmtpscope.zmtp.units import UnitReader
 
 
 class OpenedReader(UnitReader):
-    """The reader of the encrypted side checks all octets outside the boxes."""
+    """Reads the decrypted units of one side. The reader of the encrypted side checks all octets outside the boxes."""
 
     def __init__(self, framing: Framing, version: str | None) -> None:
         self._enter(_traffic(framing, version, None), 0)
@@ -50,7 +50,7 @@ class OpenedReader(UnitReader):
         self._plain = self.regime.socket_type not in RULED
 
     def read_messages(self, data: bytes | bytearray, base: int, rows: Iterable[tuple[int, int, int]]) -> None:
-        """`rows` are (offset, body, size) of MESSAGE frames; `data[0]` has the stream offset `base`."""
+        """Read MESSAGEs, given the (offset, body, size) of their frames; `data[0]` has the stream offset `base`."""
         frames, head = self.frames, curve.CONTENT_OF_MESSAGE
         for offset, body, size in rows:
             flags = data[body + head - base]

@@ -11,10 +11,10 @@ from zmtpscope.zmtp.regime import Form
 FLAGS_1 = {0x00: frozenset({0x00, 0x01}), 0x01: frozenset({0x00, 0x01})} | {
     flags: frozenset({0x7E, 0x7F}) for flags in (0x7E, 0x7F)
 }
-"""Later flags octets of real 1.0 peers, by the first: libzmq 2.1.11 sets 7E on every frame."""
+"""Flags octets of real 1.0 peers, by the flags of the first frame: libzmq 2.1.11 sets 7E on every frame."""
 
 FIRM_FRAMES = 4
-"""Consecutive 1.0 frames that rule out other protocols."""
+"""Number of consecutive 1.0 frames that rule out other protocols."""
 FIRM_ANONYMOUS = 3
 """The same number after the identity frame of a peer without an identity."""
 ANONYMOUS = (b"\1\0", b"\1\x7e")
@@ -28,9 +28,13 @@ class Class(IntEnum):
 
     NONE = 0
     WAIT = 1
+    """Too few octets to decide."""
     ALIEN = 2
+    """Octets that are not ZMTP."""
     CUT = 3
+    """The start of a first 1.0 frame."""
     OLD = 4
+    """A first 1.0 frame."""
     DOUBTFUL = 5
     """An unlikely first 1.0 frame, or a likely one with invalid octets within the next few frames."""
     FIRM = 6
@@ -49,7 +53,7 @@ NEW = VERSIONED | {Class.SIGNATURE}
 
 
 def classify(octets: bytes) -> Class:
-    """See wire.md 9.2. At most `FIRM_FRAMES` frame headers are read."""
+    """Return the class of one side (wire.md 9.2), from at most `FIRM_FRAMES` frame headers."""
     if not octets:
         return Class.NONE
     if octets[0] != 0xFF:
@@ -66,7 +70,7 @@ def classify(octets: bytes) -> Class:
 
 
 def _guard(octets: bytes) -> Class:
-    """Without a signature, nearly any octet could start a 1.0 frame."""
+    """Classify octets without a signature, which may be 1.0 frames: nearly any octet could start one."""
     header = _header_1(octets, 0)
     if header is None:
         return Class.WAIT
@@ -91,12 +95,16 @@ def _guard(octets: bytes) -> Class:
 
 
 def is_anonymous(octets: bytes) -> bool:
+    """Whether a 1.0 side starts with an empty identity."""
     return octets.startswith(ANONYMOUS)
 
 
 def _is_unlikely(octets: bytes, length: int, flags: int, stop: int) -> bool:
-    """An identity never starts with 0, and an empty identity frame never has MORE; length prefixes of other protocols
-    (16 to 64 bits) look like both."""
+    """Whether 1.0 peers are unlikely to send this first frame header.
+
+    An identity never starts with 0, and an empty identity frame never has MORE; length prefixes of other protocols (16
+    to 64 bits) look like both.
+    """
     if length == 1:
         return bool(flags & 1)
     return octets[stop - length + 1 : stop - length + 2] == b"\0"
@@ -127,6 +135,7 @@ def own_form(octets: bytes, kind: Class) -> Form:
 
 
 def is_form_settled(octets: bytes, kind: Class) -> bool:
+    """Whether no further octets can change the form."""
     if kind is Class.REVISION_3:
         return len(octets) >= GREETING_3_SIZE
     if kind is Class.REVISION_2:
@@ -135,12 +144,12 @@ def is_form_settled(octets: bytes, kind: Class) -> bool:
 
 
 def names_mechanism(octets: bytes) -> bool | None:
-    """Octet 12 is the first letter of a mechanism (3.x); None if it is missing."""
+    """Whether octet 12 is the first letter of a mechanism (3.x); None if it is missing."""
     return octets[12] in MECHANISM_START if len(octets) > 12 else None
 
 
 def form_number(octets: bytes, kind: Class) -> int | None:
-    """Return 2 or 3 for a side that faces 2.0; None while octet 12 is missing."""
+    """Return 2 or 3, the form of a side that faces 2.0; None while octet 12 is needed and missing."""
     if kind is Class.REVISION_1:
         return 2
     form_3 = names_mechanism(octets)
@@ -156,14 +165,14 @@ def announced(octets: bytes, kind: Class) -> str:
 
 
 def is_whole_greeting(octets: bytes, form: Form) -> bool:
-    """True if nothing was sent, too."""
+    """Whether a side has sent its whole greeting, or nothing."""
     if form is Form.GREETING_2:
         return len(octets) > 13 and len(octets) >= 14 + octets[13]
     return form in (Form.NOTHING, Form.GREETING_3)
 
 
 def continues_as_greeting_3(octets: bytes) -> bool | None:
-    """Whether a 3.x greeting or 1.0 frames follow a signature; None if both are possible."""
+    """Whether a 3.x greeting continues after a signature, not 1.0 frames; None if both are possible."""
     if octets[:1] not in b"\3\4":
         return False
     if not any(name.ljust(20, b"\0").startswith(octets[2:22]) for name in USUAL_MECHANISMS):
@@ -172,7 +181,7 @@ def continues_as_greeting_3(octets: bytes) -> bool | None:
 
 
 def is_greeting_3(octets: bytes) -> bool:
-    """The mechanism must be legal, or empty and followed by zeros only."""
+    """Whether the mechanism is legal, or empty and followed by zeros only."""
     if len(octets) < 33 or octets[10] < 3:
         return False
     name, _, behind = octets[12:32].partition(b"\0")
@@ -193,7 +202,7 @@ def holds_frames_1(octets: bytes, at: int) -> bool:
 
 
 def are_frames_1(octets: bytes) -> bool:
-    """The flags do not matter: other protocols soon contain a length of 0."""
+    """Whether the octets are whole 1.0 frames with any flags; other protocols soon contain a length of 0."""
     at = 0
     while at < len(octets):
         header = _header_1(octets, at)
@@ -209,10 +218,11 @@ OTHER_PROTOCOLS = {
     b"SS": "SSH",
     b"*1": "RESP (Redis)",
 }
-"""By the first two octets."""
+"""Classes by the first two octets, before the flags of a 1.0 frame."""
 
 
 def other_protocol(octets: bytes) -> str | None:
+    """Return the protocol that a side without ZMTP seems to speak, or None."""
     return OTHER_PROTOCOLS.get(octets[:2])
 
 
@@ -223,7 +233,7 @@ class _Header(NamedTuple):
 
 
 def _header_1(octets: bytes, at: int) -> _Header | None:
-    """None if the header is incomplete. Length 0 has no flags."""
+    """Parse the 1.0 frame header at `at`; None if it is incomplete. Length 0 has no flags."""
     if at >= len(octets):
         return None
     long = octets[at] == 0xFF

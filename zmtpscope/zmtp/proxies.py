@@ -31,9 +31,12 @@ SOCKS_5_REPLIES = {
 
 
 class Proxied(NamedTuple):
-    """`client` is the side that asked the proxy, `sizes` the octets of each side before ZMTP, `shown` the octets before
+    """A proxied connection.
+
+    `client` is the side that asked the proxy, `sizes` the octets of each side before ZMTP, `shown` the octets before
     any password. `target` is the endpoint to connect to; for the PROXY protocol, the client's endpoint. `refusal` is
-    the proxy's reason."""
+    the proxy's reason.
+    """
 
     protocol: str
     client: int
@@ -44,17 +47,17 @@ class Proxied(NamedTuple):
 
     @property
     def is_header(self) -> bool:
-        """The PROXY protocol has no answer."""
+        """Whether this is a header of the PROXY protocol, which has no answer."""
         return self.protocol.startswith("PROXY")
 
     @property
     def text(self) -> str:
-        """`SOCKS5 to 10.0.0.1:5555`, `PROXY v1 for 10.0.0.2:40000`."""
+        """Description, such as `SOCKS5 to 10.0.0.1:5555` or `PROXY v1 for 10.0.0.2:40000`."""
         return f"{self.protocol} {'for' if self.is_header else 'to'} {self.target}"
 
 
 class _Cut(Exception):
-    pass
+    """More octets are needed."""
 
 
 class _Octets:
@@ -86,7 +89,7 @@ class _Octets:
 
 
 def find_proxied(prefixes: Sequence[bytes]) -> Proxied | bool:
-    """True: more octets are needed; False: there is no proxy header."""
+    """Find a proxy header in the first octets of both sides; True: more octets are needed; False: there is none."""
     may_be = False
     for client in (0, 1):
         asked, answered = prefixes[client], prefixes[1 - client]
@@ -108,7 +111,7 @@ def find_proxied(prefixes: Sequence[bytes]) -> Proxied | bool:
 
 
 Read = tuple[str, str, str | None]
-"""Protocol, target, refusal."""
+"""Protocol, target, refusal or None."""
 
 
 def _proxy_1(client: _Octets, server: _Octets) -> Read:
@@ -218,4 +221,4 @@ READERS: tuple[tuple[bytes, Callable[[_Octets, _Octets], Read]], ...] = (
     (b"\5", _socks_5),
     (b"\4\1", _socks_4),
 )
-"""By the first octets of a client."""
+"""Parsers by the first octets of a client."""

@@ -13,7 +13,7 @@ Value = int | str | bytes | None
 
 
 class Cut(Exception):
-    """A read reached the end of its unit. Layouts that can handle a truncated unit catch it."""
+    """A read reached the end of its unit. Layouts catch it if they can handle a truncated unit."""
 
 
 class Finding(NamedTuple):
@@ -53,7 +53,7 @@ class FieldNode:
 
 
 class Recorder:
-    """Empty fields are left out unless requested."""
+    """Records reads as a tree. Empty fields are left out unless requested."""
 
     __slots__ = ("root", "stack")
 
@@ -100,10 +100,13 @@ _NO_GROUP: AbstractContextManager[None] = nullcontext()
 
 
 class Reader:
-    """`data[position:stop]` are the octets to read; `data[0]` has the stream offset `base`. A read past `stop` records
-    and consumes the octets available, and raises `Cut`. `unit` and `body` are stream offsets. `size_span` and
-    `name_span` (stream offset, length) locate the announced size and the command name, for findings. `head`: the stream
-    offset after the part that is read of a unit too large to await."""
+    """Reads the fields of one unit.
+
+    `data[position:stop]` are the octets to read; `data[0]` has the stream offset `base`. A read past `stop` records and
+    consumes the octets available, and raises `Cut`. `unit` and `body` are stream offsets. `size_span` and `name_span`
+    (stream offset, length) locate the announced size and the command name, for findings. `head`: the stream offset
+    after the part that is read of a unit too large to await.
+    """
 
     __slots__ = (
         "base",
@@ -152,6 +155,7 @@ class Reader:
         return value
 
     def u16(self, name: str) -> int:
+        """Read a big-endian number."""
         return self._number(name, 2)
 
     def u32(self, name: str) -> int:
@@ -200,7 +204,7 @@ class Reader:
         return value
 
     def show(self, value: Value) -> None:
-        """Show `value` instead of the octets just read."""
+        """Show `value` in the tree instead of the octets just read."""
         if self.recorder is not None:
             self.recorder.show(value)
 
@@ -214,6 +218,7 @@ class Reader:
     def finding(
         self, id: str, start: int | None = None, length: int = 0, severity: str | None = None, detail: str | None = None
     ) -> None:
+        """Add a finding at stream offset `start`."""
         self.findings.append(Finding(id, start, length, severity, detail))
 
     def _cut(self, name: str) -> None:

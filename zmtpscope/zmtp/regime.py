@@ -50,18 +50,22 @@ class Form(_Kind):
 
 
 SILENT_FORMS = frozenset((Form.NOTHING, Form.WAIT, Form.ALIEN))
+"""Forms of which no octets are read."""
 
 UPGRADE_FORMS = frozenset((Form.ZWS_REQUEST, Form.ZWS_RESPONSE))
 
 
 def usual_form(version: str | None) -> Form:
-    """The version is known before any octet."""
+    """Return the form if the version is known before any octet."""
     return {"1.0": Form.FRAMES_1, "2.0": Form.GREETING_2}.get(version or "", Form.GREETING_3)
 
 
 @dataclass(slots=True, eq=False)
 class Regime:
-    """How to read the units of one side from a stream offset on. Immutable and interned by `regime`."""
+    """How to read the units of one side from a stream offset on. Immutable and interned by `regime`.
+
+    Derived attributes are computed once, because each unit needs them.
+    """
 
     framing: Framing
     version: str | None
@@ -74,12 +78,13 @@ class Regime:
     opened: bool = False
 
     is_old: bool = field(init=False, repr=False)
+    """Whether frames are of 1.0."""
     has_commands: bool = field(init=False, repr=False)
-    """The flags of 3.x and ZWS have a COMMAND bit, but not of 2.0."""
+    """Whether the flags have a COMMAND bit: 3.x and ZWS, not 2.0."""
     greets: bool = field(init=False, repr=False)
     shakes_hands: bool = field(init=False, repr=False)
     is_inside_message: bool = field(init=False, repr=False)
-    """Units are the contents of MESSAGE boxes, which contain no further boxes."""
+    """Whether units are the contents of MESSAGE boxes, which contain no further boxes."""
     source: int = field(init=False, repr=False)
     """The octets that offsets refer to: 0 the TCP stream, 1 with boxes decrypted and WebSocket masks removed."""
 
@@ -108,7 +113,7 @@ def regime(
     early: bool = False,
     opened: bool = False,
 ) -> Regime:
-    """The arguments:
+    """Return the interned regime with these values.
 
     - `version`: in force ("1.0", "2.0", "3.0", "3.1", "zws-2.0"), or None
     - `mechanism`: announced by the sender; None if there is none or it was not captured

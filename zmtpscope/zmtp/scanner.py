@@ -62,7 +62,7 @@ def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
 
 
 def is_part_of_header(data: bytes, at: int) -> bool:
-    """`scan_2` stopped at an incomplete header whose available octets are plain."""
+    """Whether `scan_2` stopped at an incomplete header whose available octets are plain."""
     flags = data[at]
     return flags <= LONG | MORE and len(data) - at < (9 if flags & LONG else 2)
 
@@ -110,8 +110,10 @@ def scan_1(
 
 
 class OtherFrames(NamedTuple):
-    """Faultless WebSocket frames between messages that carry no ZMTP. `findings` are by the first octet of skipped
-    frames."""
+    """Faultless WebSocket frames between messages that carry no ZMTP.
+
+    `findings` are the ids for frames that may be skipped, by their first octet.
+    """
 
     findings: Mapping[int, str]
     places: Runs

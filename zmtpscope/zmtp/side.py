@@ -67,14 +67,14 @@ class SideReader(CarefulReader):
 
     @property
     def greeting_end(self) -> int | None:
-        """Stream offset after a greeting of fixed size."""
+        """Stream offset after the greeting, if its form has a fixed size."""
         now = self.regime
         fixed = now.phase is Phase.GREETING and now.form is Form.GREETING_3
         return self.position + GREETING_3_SIZE if fixed else None
 
     @property
     def has_no_boxes(self) -> bool:
-        """The mechanism is known, and is not CURVE."""
+        """Whether the mechanism is known, and is not CURVE."""
         if self.mechanism is None:
             return not (self._undecided or self.regime.greets)
         return self.mechanism != "CURVE"
@@ -93,7 +93,7 @@ class SideReader(CarefulReader):
         return self._handshake.role
 
     def read(self, data: bytes, base: int) -> None:
-        """`data[0]` has the stream offset `base`, at most `position`."""
+        """Read all complete units; `data[0]` has the stream offset `base`, at most `position`."""
         length = len(data)
         self.wanted = 0
         while self.broken is None and not self.opaque and self.position - base < length:
@@ -144,7 +144,7 @@ class SideReader(CarefulReader):
             self._change(phase=Phase.TRAFFIC)
 
     def finish(self, stop: int) -> None:
-        """The stream ended without missing octets."""
+        """Add the findings for a stream that ended without missing octets."""
         if self.opaque or self.broken is not None:
             return
         if self.regime.greets:
@@ -185,7 +185,7 @@ class SideReader(CarefulReader):
             self._handshake.traffic = True
 
     def _skip_runs(self, zeros: Runs) -> None:
-        """Units of length 0 between messages."""
+        """Count the units of length 0 between messages, and record their offsets."""
         self._tally.repeat("ZMTP10-FRAME-01", sum(zeros.stops) - sum(zeros.starts), zeros.stops[-1] - 1)
         place = zeros.starts[0], zeros.stops[-1]
         self.skipped.append(Skipped(*place, LENGTH_0, single=False, between_units=True, runs=zeros))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 CODES = ("PAIR", "PUB", "SUB", "REQ", "REP", "DEALER", "ROUTER", "PULL", "PUSH", "XPUB", "XSUB", "STREAM")
-"""By code in a 2.0 greeting. Codes above 8 are implemented, but not specified (D24)."""
+"""Socket types by their code in a 2.0 greeting; codes above 8 are implemented, but not specified (D24)."""
 
 HIGHEST_SPECIFIED_CODE = 8
 
@@ -28,7 +28,7 @@ PEERS: dict[str, frozenset[str]] = {
     "PEER": frozenset({"PEER"}),
     "CHANNEL": frozenset({"CHANNEL"}),
 }
-"""The types that each type may be connected to."""
+"""Socket types over TCP, with the types that each may be connected to."""
 
 USUAL_PARTNERS = {
     **{one: next(iter(others)) for one, others in PEERS.items() if len(others) == 1},
@@ -42,7 +42,7 @@ It is the only valid type, or SUB or PUB, whose wire format XSUB and XPUB share.
 """
 
 DRAFT = frozenset({"CLIENT", "SERVER", "RADIO", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL"})
-"""Not in ZMTP 3.0."""
+"""Socket types that are not in ZMTP 3.0."""
 
 PUBLISHERS = frozenset({"PUB", "XPUB"})
 SUBSCRIBERS = frozenset({"SUB", "XSUB"})
@@ -52,12 +52,13 @@ SUBSCRIBERS_AND_DISH = SUBSCRIBERS | {"DISH"}
 
 ONLY_SEND = frozenset({"PUB", "PUSH", "RADIO", "SCATTER"})
 ONLY_RECEIVE = frozenset({"SUB", "PULL", "DISH", "GATHER"})
-"""Subscriptions and groups are not messages (wire.md 10.1, 10.5)."""
+"""Socket types that only receive messages (wire.md 10.1, 10.5); subscriptions and groups are not messages."""
 
 SINGLE_PART = ("CLIENT", "SERVER", "DISH", "SCATTER", "GATHER", "PEER", "CHANNEL")
 """Types that send only single-part messages (wire.md 10.5); RADIO sends two frames, group and body."""
 
 ONE_WAY = PUBLISHERS_AND_RADIO | SUBSCRIBERS_AND_DISH | ONLY_SEND | ONLY_RECEIVE
+"""Types that send or receive messages without replies."""
 
 REQUEST_ID_SIZE = 4
 """Octets of the optional request id that libzmq sends before the delimiter (wire.md 10.1)."""
@@ -66,7 +67,7 @@ ROUTING = frozenset({"DEALER", "ROUTER"})
 """Types that need not send and receive in turns, and add at most an envelope to a message."""
 
 TWO_WAY = ROUTING | {"PAIR", "CLIENT", "SERVER", "PEER", "CHANNEL"}
-"""These send and receive at any time."""
+"""Types that send and receive at any time."""
 
 IDENTIFIED = frozenset({"REQ", "DEALER", "ROUTER"})
 """Types whose Identity a ROUTER uses (wire.md 7.2)."""
@@ -81,5 +82,5 @@ def may_meet(one: str, other: str) -> bool:
 
 
 def name_of_code(code: int) -> str:
-    """Codes above 11 are `unknown (N)`."""
+    """Return the socket type of a code. Codes above 11 are `unknown (N)`."""
     return CODES[code] if code < len(CODES) else f"unknown ({code})"

@@ -25,7 +25,7 @@ def read_topic(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_ping(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """TTL in tenths of a second, context."""
+    """Read a PING: TTL in tenths of a second, and context."""
     start = reader.offset
     try:
         ttl = reader.u16("zmtp.ping.ttl")

@@ -17,8 +17,9 @@ class _Node:
 
     def __init__(self, label: bytes, count: int) -> None:
         self.label = label
+        """Octets between the parent node and this one."""
         self.count = count
-        """Additions of the name that ends here."""
+        """Number of times that the name that ends here was added."""
         self.children: dict[int, _Node] | None = None
 
 
@@ -60,7 +61,7 @@ class Trie:
         node.count += 1
 
     def remove(self, name: bytes) -> None:
-        """Raises `KeyError` for an unknown name."""
+        """Raise `KeyError` for an unknown name."""
         path = self._path(name)
         if not path or not path[-1].count:
             raise KeyError(name)
@@ -93,7 +94,7 @@ class Trie:
         return True
 
     def longest_prefix_of(self, name: bytes) -> bytes | None:
-        """`name` starts with the result."""
+        """Return the longest name that `name` starts with, or None."""
         node, at, longest = self._root, 0, None
         while True:
             if node.count:
@@ -105,7 +106,7 @@ class Trie:
             node = child
 
     def prefixes_of(self, name: bytes) -> list[bytes]:
-        """Shortest first."""
+        """Return the names that `name` starts with, shortest first."""
         node, at, found = self._root, 0, list[int]()
         while True:
             if node.count:
@@ -117,7 +118,7 @@ class Trie:
             node = child
 
     def _path(self, name: bytes) -> list[_Node]:
-        """Return the nodes from the root to the end of `name`, or []."""
+        """Return the nodes from the root to the end of `name`; empty if there is no such path."""
         path, at = [self._root], 0
         while at < len(name):
             children = path[-1].children
@@ -129,7 +130,7 @@ class Trie:
         return path
 
     def _split(self, node: _Node, at: int) -> _Node:
-        """Return the new upper node."""
+        """Split a label; return the new upper node."""
         middle = _Node(node.label[:at], 0)
         node.label = node.label[at:]
         middle.children = {node.label[0]: node}

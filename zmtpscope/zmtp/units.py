@@ -10,11 +10,14 @@ from zmtpscope.zmtp.reader import Finding, Reader
 from zmtpscope.zmtp.regime import Regime
 
 STORED = 10
-"""Further findings of an id are counted."""
+"""Findings to emit for each id; further ones are counted."""
 
 
 class Tally:
-    """`repeats`: for each id above `STORED`, the number of further findings and the last stream offset."""
+    """Counts of the findings that are not emitted.
+
+    `repeats`: for each id above `STORED`, the number of further findings and the last stream offset.
+    """
 
     __slots__ = ("_habits", "_raised", "repeats")
 
@@ -24,7 +27,7 @@ class Tally:
         self._habits: set[str] = set()
 
     def first_time(self, habit: str) -> bool:
-        """A habit is an implementation's deviation on every frame."""
+        """Note a habit (an implementation's deviation on every frame); return whether it is new."""
         if habit in self._habits:
             return False
         self._habits.add(habit)
@@ -37,7 +40,7 @@ class Tally:
         return tuple([finding for finding in findings if self._count(finding.id, 1, finding.start)])
 
     def repeat(self, finding: str, times: int, last: int) -> None:
-        """`last` is the stream offset of the last finding."""
+        """Count a finding that is already in `repeats` again; `last` is its stream offset."""
         self._count(finding, times, last)
 
     def _count(self, finding: str, times: int, last: int | None) -> bool:
@@ -48,22 +51,25 @@ class Tally:
 
 
 class UnitReader:
+    """Reads the units of one side; get rows and events from `drain`."""
+
     regime: Regime
     message_open = False
-    """The last message frame had MORE."""
+    """Whether the last message frame had MORE."""
     socket_type: str | None = None
     identity: str | None = None
 
     def _enter(self, first: Regime, offset: int) -> None:
         self.regime = first
         self.regimes = [(offset, first)]
-        """The regimes apply from stream offsets on."""
+        """Regimes, each with the stream offset from which it applies."""
         self.frames = FrameColumns()
         self.events: list[Event] = []
         self._tally = Tally()
         self.memberships = Memberships()
 
     def drain(self) -> tuple[FrameColumns, list[Event]]:
+        """Return the rows and events since the last call."""
         frames, events = self.frames, self.events
         self.events = []
         if not frames.offsets:
@@ -76,7 +82,7 @@ class UnitReader:
         return self._tally.repeats
 
     def _read_content(self, reader: Reader, flags: int, size: int, kind: Kind, inside: bool) -> int:
-        """Return the flag for `FrameColumns.flags`, or 0."""
+        """Parse a body with a format; return the flag for `FrameColumns.flags`, or 0."""
         mark = 0
         fields: Fields = {}
         if kind == "subscription":

@@ -14,7 +14,7 @@ from zmtpscope.zmtp.websocket import HEAD_END
 VERSION = "zws-2.0"
 
 LARGEST_HEAD = 16 << 10
-"""A larger HTTP head (octets) is not an upgrade to ZWS."""
+"""Octets of an HTTP head; a larger one is not an upgrade to ZWS."""
 
 REQUEST_START, RESPONSE_START = b"GET ", b"HTTP/1."
 SWITCHING = re.compile(rb"HTTP/1\.[0-9] 101(?: .*)?")
@@ -23,23 +23,23 @@ PROTOCOLS = b"sec-websocket-protocol"
 SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"})
 
 SUB_PROTOCOL = re.compile(rb"ZWS2\.0(?:/([A-Z0-9._+-]{1,20}))?")
-"""The sub-protocol, with the mechanism if there is one."""
+"""Matches the sub-protocol, with the security mechanism if there is one."""
 
 
 class Token(NamedTuple):
-    """`start` is a stream offset."""
+    """A sub-protocol, offered or chosen; `start` is a stream offset."""
 
     octets: bytes
     start: int
 
     @property
     def is_zws(self) -> bool:
-        """ZWS 2.0 with any mechanism or none."""
+        """Whether the sub-protocol is ZWS 2.0, with any mechanism or none."""
         return SUB_PROTOCOL.fullmatch(self.octets) is not None
 
     @property
     def mechanism(self) -> str | None:
-        """None if ZWS is used without a mechanism."""
+        """Return the mechanism that the HTTP request names; None if ZWS is used without one."""
         match = SUB_PROTOCOL.fullmatch(self.octets)
         return None if match is None or match[1] is None else match[1].decode("ascii")
 
@@ -65,7 +65,7 @@ class Head(NamedTuple):
 
 
 def read_head(reader: Reader, first_line: str) -> Head:
-    """`first_line` is a field name. Raises `Cut`."""
+    """Parse an HTTP head up to its empty line; `first_line` is a field name. Raises `Cut` if it is incomplete."""
     end = reader.data.find(HEAD_END, reader.position, min(reader.stop, reader.position + LARGEST_HEAD))
     if end < 0:
         reader.rest("http.head")
@@ -90,7 +90,7 @@ def read_head(reader: Reader, first_line: str) -> Head:
 
 
 def _read_line(reader: Reader, name: str) -> bytes:
-    """The field covers its line end, the value does not."""
+    """Read a line; the field covers its line end, the value does not."""
     line = _line(reader)
     reader.octets(name, len(line) + len(LINE_END))
     reader.show(to_text(line))
@@ -102,11 +102,12 @@ def _line(reader: Reader) -> bytes:
 
 
 def _tokens(value: bytes, start: int) -> list[Token]:
+    """Split a comma-separated list at stream offset `start`."""
     return [Token(match[0], start + match.start()) for match in re.finditer(rb"[^\s,]+", value)]
 
 
 def read_request(reader: Reader, fields: Fields) -> None:
-    """The first ZWS offer counts as the announced mechanism."""
+    """Read an HTTP request. The first ZWS offer counts as the announced mechanism."""
     _announce(fields, read_head(reader, "http.request_line").zws)
 
 
@@ -134,8 +135,10 @@ class Upgrade(NamedTuple):
 
 
 def find_upgrade(prefixes: Sequence[bytes], *, over: bool = False) -> Upgrade | bool:
-    """True: more octets are needed; False: there is no upgrade. `over`: no more octets will arrive, so one side is
-    sufficient."""
+    """Find an upgrade in the first octets of both sides; True: more octets are needed; False: there is none.
+
+    `over`: no more octets will arrive, so one side is sufficient.
+    """
     requests = [_begins(octets, REQUEST_START) for octets in prefixes]
     responses = [_begins(octets, RESPONSE_START) for octets in prefixes]
     for client, server in ((0, 1), (1, 0)):
@@ -145,7 +148,7 @@ def find_upgrade(prefixes: Sequence[bytes], *, over: bool = False) -> Upgrade | 
 
 
 def _begins(octets: bytes, start: bytes) -> bool:
-    """Incomplete octets may be a part of `start`, but not empty."""
+    """Whether the octets start with `start` or are a part of it, and not empty."""
     return bool(octets) and start.startswith(octets[: len(start)])
 
 
@@ -164,7 +167,7 @@ def _between(client: int, asked: bytes, answered: bytes, over: bool) -> Upgrade 
 
 
 def _whole(octets: bytes) -> Head | None:
-    """None if the head is incomplete."""
+    """Parse a head; None if it is incomplete."""
     try:
         return read_head(Reader(octets, 0, len(octets), 0), "")
     except Cut:
@@ -172,13 +175,13 @@ def _whole(octets: bytes) -> Head | None:
 
 
 def asks_for_websocket(octets: bytes) -> Head | None:
-    """Any sub-protocol counts."""
+    """Return the head if it asks for a WebSocket, with any sub-protocol."""
     head = _whole(octets) if octets.startswith(REQUEST_START) else None
     return head if head is not None and head.is_websocket else None
 
 
 def plain_websocket(prefixes: Sequence[bytes]) -> tuple[int, str] | None:
-    """Return (side that asks for a WebSocket without ZWS, status line of the answer), or None."""
+    """Return the side that asks for a WebSocket without ZWS, and the status line of the answer; or None."""
     for client in (0, 1):
         asked = asks_for_websocket(prefixes[client])
         if asked is not None and asked.zws is None:
@@ -188,7 +191,7 @@ def plain_websocket(prefixes: Sequence[bytes]) -> tuple[int, str] | None:
 
 
 def begins_like_an_upgrade(octets: bytes) -> bool:
-    """Nothing else starts by chance like a head that offers or chooses ZWS."""
+    """Whether a whole head offers or chooses ZWS; nothing else starts like that by chance."""
     if not octets.startswith((REQUEST_START, RESPONSE_START)):
         return False
     head = _whole(octets)

@@ -11,7 +11,7 @@ CONTROL = 8
 """The lowest opcode of control frames, which may separate the fragments of a message."""
 
 LARGEST_CONTROL = 125
-"""Payload octets of a control frame."""
+"""Maximum payload octets of a control frame."""
 
 FINAL, RESERVED, OPCODE = 0x80, 0x70, 0x0F
 MASKED, LENGTH = 0x80, 0x7F
@@ -25,11 +25,12 @@ KEY_SIZE = 4
 LARGEST_HEADER = 2 + 8 + KEY_SIZE
 
 HEAD_END = b"\r\n\r\n"
+"""End of the HTTP head, after which frames start."""
 
 
 class FrameHeader(NamedTuple):
-    """`size` of the payload in octets, the three `reserved` bits as a number, and whether the size has its `shortest`
-    form."""
+    """A frame header: the payload `size` in octets, the three `reserved` bits as a number, and whether the size has its
+    `shortest` form."""
 
     final: bool
     reserved: int
@@ -40,12 +41,12 @@ class FrameHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Close, ping, pong, or an opcode reserved for further control frames."""
+        """Whether it is a close, ping or pong, or has an opcode reserved for further control frames."""
         return self.opcode >= CONTROL
 
 
 def read_frame_header(reader: Reader) -> FrameHeader:
-    """The masking key is a part of the header. Raises `Cut`."""
+    """Read a frame header with its masking key. Raises `Cut` if it is incomplete."""
     start = reader.offset
     first = reader.u8("websocket.flags")
     reader.bits(FIRST_BITS)
@@ -92,6 +93,7 @@ class Unmasking:
         """The masking key, rotated to the next octet; empty if the payload is not masked."""
 
     def feed(self, octets: bytes) -> bytes:
+        """Return the octets without their masks."""
         at = self._pass_head(octets) if self._in_head else 0
         length = len(octets)
         masks: list[bytes] = []
@@ -118,6 +120,7 @@ class Unmasking:
             self._key = self._key[turn:] + self._key[:turn]
 
     def _pass_head(self, octets: bytes) -> int:
+        """Return how many octets belong to the HTTP head."""
         seen = self._start + octets
         end = seen.find(HEAD_END)
         if end < 0:
@@ -128,6 +131,7 @@ class Unmasking:
         return stop
 
     def _pass_header(self, octets: bytes, at: int) -> int:
+        """Return the index after the header, or after its available part."""
         if self._start or len(octets) - at < LARGEST_HEADER:
             return at + self._read_header(octets[at : at + LARGEST_HEADER])
         second = octets[at + 1]
@@ -142,6 +146,7 @@ class Unmasking:
         return at
 
     def _read_header(self, octets: bytes) -> int:
+        """Return how many octets belong to the current header."""
         seen = self._start + octets
         reader = Reader(seen, 0, len(seen), 0)
         try:

@@ -18,11 +18,11 @@ ZWS_MORE, ZWS_COMMAND = 0x01, 0x02
 FLAG_BITS = (("zws.flags.more", ZWS_MORE), ("zws.flags.command", ZWS_COMMAND), ("zws.flags.reserved", 0xFC))
 
 CONTROL_NAMES = {CLOSE: "WS-CLOSE", PING: "WS-PING", PONG: "WS-PONG"}
-"""Control frames are reported as commands with these names."""
+"""Names of the commands as which control frames are reported."""
 
 
 def read_header_zws(reader: Reader) -> tuple[int, int]:
-    """Return ZMTP flags and body size, after all WebSocket headers of a message. Raises `Cut`."""
+    """Parse all WebSocket headers of a message and its flags octet; return ZMTP flags and body size. Raises `Cut`."""
     size = 0
     while True:
         header = read_frame_header(reader)
@@ -35,7 +35,7 @@ def read_header_zws(reader: Reader) -> tuple[int, int]:
 
 
 def read_flags(reader: Reader) -> int:
-    """Return ZMTP flags. In ZWS bit 1 is COMMAND (D38)."""
+    """Parse the flags octet into ZMTP flags; in ZWS bit 1 is COMMAND (D38)."""
     flags = reader.u8("zws.flags")
     reader.bits(FLAG_BITS)
     if flags > ZWS_COMMAND:
@@ -44,7 +44,7 @@ def read_flags(reader: Reader) -> int:
 
 
 def read_identity(reader: Reader, fields: Fields) -> None:
-    """The first message of a side without a mechanism is its identity."""
+    """Parse the identity, the first message of a side without a mechanism."""
     flags, size = read_header_zws(reader)
     if flags or size > LARGEST_IDENTITY:
         reader.finding("ZWS-08", reader.offset - 1, 1 + size)
@@ -56,7 +56,7 @@ def begins_with_control(reader: Reader) -> bool:
 
 
 def read_control(reader: Reader, fields: Fields) -> None:
-    """A close has code and reason."""
+    """Parse a ping, a pong, or a close with code and reason."""
     header = read_frame_header(reader)
     fields["size"] = header.size
     fields["name"] = CONTROL_NAMES[header.opcode]

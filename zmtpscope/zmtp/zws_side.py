@@ -44,19 +44,21 @@ continue."""
 NEVER_WHOLE = "WebSocket message that is never whole"
 
 LARGEST_IN_FRAGMENTS = 1 << 20
-"""The end of a larger fragmented message (octets with headers) is not awaited."""
+"""Octets of a fragmented message, headers included; the end of a larger one is not awaited."""
 
 
 class ZwsReader(SideReader):
-    """`form` is the HTTP request or response that the side starts with. `chosen` is the agreed mechanism or None. If
-    `version` is None, nothing after the HTTP head is read."""
+    """Reads the units of one side; `form` is the HTTP request or response that it starts with.
+
+    `chosen` is the agreed mechanism or None. If `version` is None, nothing after the HTTP head is read.
+    """
 
     moves: list[tuple[int, bytes]]
 
     _next: int | None = None
     """Stream offset of the next WebSocket frame, while the message at `position` is incomplete."""
     _passing = False
-    """The current message is not ZWS, so its remaining frames are skipped."""
+    """Whether the current message is not ZWS, so that its remaining frames are skipped."""
 
     def __init__(self, form: Form, version: str | None, chosen: str | None, *, offset: int = 0) -> None:
         super().__init__(form, version, offset=offset)
@@ -158,7 +160,7 @@ class ZwsReader(SideReader):
         return self._read_data(reader, header, stop)
 
     def _break_off(self, reader: Reader) -> bool:
-        """The current message stays incomplete, because another one starts."""
+        """Skip the current message: it stays incomplete because another one starts."""
         detail = "a message begins inside another message"
         self._remark(
             reader.unit,
@@ -188,7 +190,7 @@ class ZwsReader(SideReader):
             reader.finding("ZWS-06", reader.unit, reader.offset - reader.unit, None, detail)
 
     def _read_control(self, reader: Reader, header: FrameHeader, stop: int) -> bool:
-        """Skip an invalid control frame."""
+        """Read a control frame, or skip an invalid one."""
         if header.opcode not in CONTROL_NAMES or header.size > LARGEST_CONTROL:
             return self._pass(reader, stop)
         if stop > len(reader.data):
@@ -229,7 +231,7 @@ class ZwsReader(SideReader):
         return self._put_together(reader, stop)
 
     def _read_message_of(self, reader: Reader, size: int, stop: int) -> bool:
-        """The message is contiguous, up to index `stop`."""
+        """Read a contiguous message, up to index `stop`."""
         if size == 0:
             reader.finding("ZWS-01", self.position, reader.offset - self.position)
             return self._pass(reader, stop)
@@ -243,7 +245,7 @@ class ZwsReader(SideReader):
         return self._read_body(reader, flags, size - 1)
 
     def _put_together(self, reader: Reader, stop: int) -> bool:
-        """Rearrange a message: headers first."""
+        """Rearrange a message, headers first, and read it."""
         heads, bodies = [], []
         walk = Reader(reader.data, self.position - reader.base, stop, reader.base)
         while walk.position < stop:
@@ -278,6 +280,7 @@ class ZwsReader(SideReader):
             self._next = offset
 
     def _pass(self, reader: Reader, stop: int) -> bool:
+        """Skip a frame without ZMTP."""
         if reader.findings:
             self._remark(reader.unit, reader.offset, reader.findings)
         if self._next is None:

@@ -19,7 +19,7 @@ SUITE = "zmtpscope check"
 
 
 def junit_xml(found: Sequence[Explained], rules: Iterable[Rule]) -> bytes:
-    """Errors and warnings are failures; other diagnoses are output of their test."""
+    """Return the report in UTF-8. Errors and warnings are failures; other diagnoses are output of their test."""
     suite = ElementTree.Element("testsuite", name=SUITE)
     diagnoses, failures, tests = flat(found), 0, 0
     for rule in rules:
@@ -51,7 +51,7 @@ LEVELS = {"error": "error", "warn": "warning", "note": "note", "chat": "note"}
 
 
 def sarif_json(found: Sequence[Explained], rules: Iterable[Rule]) -> bytes:
-    """Each location is a capture file with the packet of one piece of evidence."""
+    """Return the report. Each location is a capture file with the packet of one piece of evidence."""
     driver = {
         "name": "zmtpscope",
         "version": __version__,

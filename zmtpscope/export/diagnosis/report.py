@@ -29,7 +29,7 @@ def when(moment: Moment, clock: Clock) -> str:
 
 
 def folded(diagnosis: Diagnosis) -> Iterator[tuple[list[Moment], str]]:
-    """Group the moments of the evidence by text. The text is empty if the diagnosis contains it."""
+    """Yield the texts of the evidence with their moments; the text is empty if the diagnosis contains it."""
     found: dict[str, list[Moment]] = {}
     for each in diagnosis.evidence:
         found.setdefault("" if each.text in diagnosis.text else each.text, []).append(each.moment)
@@ -38,6 +38,7 @@ def folded(diagnosis: Diagnosis) -> Iterator[tuple[list[Moment], str]]:
 
 
 def sentence(diagnosis: Diagnosis) -> str:
+    """Write cause, remedy and evidence, one per line."""
     evidence = (
         ": ".join(filter(None, (", ".join(filter(None, map(packet, moments))), text)))
         for moments, text in folded(diagnosis)
@@ -68,6 +69,7 @@ def report_lines(
 
 
 def one_line(diagnosis: Diagnosis, clock: Clock, paint: Paint = plain) -> str:
+    """Write time of the first evidence, statement and remedy."""
     first = "".join(clock(each.moment.ns).strip() + " " for each in diagnosis.evidence[:1])
     severity = paint(diagnosis.severity, f"{diagnosis.severity:<5}")
     return f"{first}{severity} {safe_text(diagnosis.statement)} [{diagnosis.rule}] -> {safe_text(diagnosis.hint)}"

@@ -1,5 +1,5 @@
-"""Writes why messages did or did not reach a peer, as text and as JSON. Consecutive messages with one reason share a
-line."""
+"""Writes why messages did or did not reach a peer, as text and as JSON: one line for consecutive messages with one
+reason."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from zmtpscope.words import listed
 MAX_LINES = 200
 
 MAX_NAMES = 10
+"""Subscribers to list if the requested one is unknown."""
 
 
 def why_lines(topic: str, found: Iterable[Answer], clock: Clock, paint: Paint = plain) -> Iterator[str]:
-    """`topic` is printable text."""
+    """Yield a paragraph for each answer. `topic` is printable text."""
     for answer in found:
         how_many = f"{came(answer)} of {answer.messages}"
         yield safe_text(f"{topic} from {answer.publisher} to {answer.peer}: {how_many} messages arrived")
@@ -39,6 +40,7 @@ def why_lines(topic: str, found: Iterable[Answer], clock: Clock, paint: Paint = 
 
 
 def came(answer: Answer) -> int:
+    """Return the number of messages that the peer received."""
     return sum(each.last - each.first + 1 for each in answer.ranges if each.reason.came)
 
 
@@ -65,13 +67,14 @@ def _line(each: MessageRange, clock: Clock, paint: Paint) -> str:
 
 
 def nothing_found(topic: str, names: Iterable[str]) -> str:
+    """Return the error for a peer that is no subscriber."""
     known = [safe_text(name) for name in names]
     there = f"subscribers are {listed(known, MAX_NAMES)}" if known else "there are no subscribers"
     return f"nobody of that name subscribed where {safe_text(topic)} might be published; {there}"
 
 
 def why_json(topic: str, found: Iterable[Answer]) -> Iterator[bytes]:
-    """`topic` has the format of records."""
+    """Yield lines with newlines. `topic` has the format of records."""
     for answer in found:
         about = {
             "topic": topic,

@@ -30,12 +30,14 @@ Values = dict[str, Any]
 End = tuple[str, int]
 
 SAID = frozenset({"greeting", "command", "message", "datagram"})
+"""Records that one side sent."""
 
 OPENING, CLOSING, ATTEMPT, NOTE = "open", "close", "attempt", "note"
 """Kinds of events without a record type: a connection opens, a side sends FIN or RST, a connection attempt fails, and a
 note about a connection."""
 
 ARROWS = SAID | {OPENING, CLOSING, ATTEMPT}
+"""Kinds drawn as arrows; all others are notes."""
 
 HANDSHAKE = frozenset({"READY", "HELLO", "WELCOME", "INITIATE", "TOKEN"})
 """Commands that precede messages unless there is a problem."""
@@ -46,8 +48,10 @@ HEARTBEATS = {"PING": False, "PONG": True, "WS-PING": False, "WS-PONG": True}
 DRAWN = frozenset(
     {"greeting", "command", "datagram", "gap", "leftover", "finding", "stall", "retransmission", "zre_pair"}
 )
+"""Record types that are drawn, besides messages and connections."""
 
 OUTCOMES = {id_: outcome for outcome, id_ in FINDING_BY_OUTCOME.items()}
+"""Outcomes of attempts, by the findings that summarise them."""
 
 MAX_WORDS = 400
 
@@ -81,7 +85,7 @@ class Event(NamedTuple):
 
     @property
     def key(self) -> tuple[Hashable, ...]:
-        """Repetitions of the event share this key; it starts with the two ends."""
+        """A key that repetitions of the event share; it starts with the two ends."""
         return self.ends, self.side, self.kind, self.name
 
     @property
@@ -90,7 +94,10 @@ class Event(NamedTuple):
 
 
 def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) -> Event | None:
-    """Return the event of a record, if it is drawn; not for messages and connections."""
+    """Return the event of a record, if it is drawn; not for messages and connections.
+
+    `chat` includes findings about normal events.
+    """
     kind = values["record"]
     ends = ends_of(values)
     if kind not in DRAWN or (kind == "finding" and not _is_drawn(values, chat)):
@@ -119,7 +126,7 @@ def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) 
 
 
 def _is_drawn(values: Values, chat: bool) -> bool:
-    """Whether a finding adds information. `chat` includes findings about normal events."""
+    """Whether a finding adds information and, unless `chat`, is not about a normal event."""
     return values["id"] != LOSS and (chat or not is_habitual(values["severity"], values["id"]))
 
 
@@ -185,7 +192,7 @@ class BatchEvents:
 
 
 def opening(values: Values, *, short: bool) -> Event:
-    """Return the event that a connection opens. If `short`, it includes the handshake."""
+    """Return the event that a connection opens. `short` includes the handshake, if it is not drawn separately."""
     ends, start = _of_connection(values), values["start_ns"]
     if values["opened_by"] is None:
         what = "begins before the capture" if values["handshake"] == "unseen" else "TCP opening not captured"
@@ -197,7 +204,7 @@ def opening(values: Values, *, short: bool) -> Event:
 
 
 def closings(values: Values) -> list[Event]:
-    """Return the first FIN or RST of a connection, and its effect."""
+    """Return the end of a connection: the first FIN or RST and the effect."""
     ends, end, how = _of_connection(values), values["end_ns"], values["close"]
     story = DESCRIBE["connection"](values)
     closed, by = values["closed_ns"], values["closed_by"]
@@ -216,6 +223,7 @@ def closings(values: Values) -> list[Event]:
 
 
 def ends_of(values: Values) -> Ends | None:
+    """Return the ends of the connection or flow of a record, if any."""
     if values["src_ip"] is None:
         return None
     ends = (values["src_ip"], values["src_port"]), (values["dst_ip"], values["dst_port"])

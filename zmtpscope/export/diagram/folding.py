@@ -14,12 +14,13 @@ from zmtpscope.export.diagram.events import Event
 LONGEST_CYCLE = 64
 
 CYCLES = 3
+"""Number of repetitions in a row that make a cycle."""
 
 SHORT_CYCLE = 2
-"""Events of a cycle that is drawn twice before the fold. A longer cycle is drawn once."""
+"""Events in a cycle that is drawn twice before the fold; longer ones are drawn once."""
 
 FEW = 2
-"""So few repeated events are drawn, since the line of a fold takes the same space."""
+"""Repeated events that are drawn, since the line of a fold takes the same space."""
 
 
 class Fold(NamedTuple):
@@ -43,7 +44,7 @@ Step = Event | Fold
 
 
 class Folding:
-    """Folds events in order. Repetitions share a key.
+    """Folds events in order, with a key that repetitions share.
 
     After `finish`, `steps` are the drawn events with folds between them; before, `drain` returns the steps that no
     cycle can contain any more.
@@ -52,16 +53,19 @@ class Folding:
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self._keys: list[object] = []
-        """None for a fold."""
+        """Keys of `steps`; None for a fold."""
         self._cycle: list[object] = []
+        """Keys of the repeating cycle, or empty."""
         self._place = 0
-        """Index of the next expected key."""
+        """Index of the next expected key in the cycle."""
         self._first: tuple[Event, ...] = ()
         self._last: deque[Event] = deque()
         self._few: list[Event] = []
         """Counted events, up to `FEW`."""
         self._names: Counter[str] = Counter()
+        """Number of counted events by name."""
         self._time = self._until = 0
+        """Times of the first and the last counted event."""
 
     def feed(self, step: Event, key: object) -> None:
         if self._cycle:
@@ -80,6 +84,7 @@ class Folding:
         self._keys.append(None)
 
     def drain(self) -> list[Step]:
+        """Return the final steps in order."""
         settled = len(self.steps) - CYCLES * LONGEST_CYCLE
         if settled < LONGEST_CYCLE:
             return []
@@ -92,7 +97,7 @@ class Folding:
         return self._cycle == [key]
 
     def pass_by(self, count: int, name: str, until: int) -> None:
-        """Count more than `FEW` further events of the cycle with one name, the last at `until`.
+        """Count more than `FEW` further events of the cycle, which have one name, the last at `until`.
 
         Another one must be fed after them.
         """
@@ -155,5 +160,6 @@ class Folding:
         self._until = 0
 
     def _keys_of_rest(self, count: int) -> list[object]:
+        """Return the keys of the last `count` events of the cycle."""
         length = len(self._cycle)
         return [self._cycle[(self._place - back) % length] for back in range(count, 0, -1)]

@@ -18,20 +18,22 @@ FOLD, PAUSE, REST = "fold", "pause", "rest"
 """Kinds of rows that are no events: a fold, a pause, and a summary of omitted events at the end."""
 
 FEW_CONNECTIONS = 3
+"""Number of connections up to which handshakes are drawn in full."""
 
 SHORTEST_PAUSE = SECOND // 10
 PAUSE_SHARE = 20
-"""A pause takes at least this fraction of the diagram's time: 1 / `PAUSE_SHARE`."""
+"""A pause takes at least one part in this many of the diagram's time."""
 
 ALIKE = (8, 4, 2)
-"""Limits of events of a kind between two peers, tried in order until the diagram is small enough."""
+"""Events of a kind to draw between two peers if there are too many steps: the first number that makes the diagram small
+enough, or the last."""
 
 MAX_NAMES = 4
 
 
 class Row(NamedTuple):
-    """`source` and `target` are the lifelines of an arrow's sender and receiver, or the first and last lifeline of a
-    note.
+    """A row of the diagram. `source` and `target` are lifelines: sender and receiver of an arrow, otherwise the first
+    and last one concerned.
 
     `until` differs from `time` if the row covers a period.
     """
@@ -54,7 +56,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Diagram:
-    """`left_out` describes omitted events, or is ""."""
+    """Lifelines and rows. `left_out` describes omitted events, or is ""."""
 
     lifelines: list[Lifeline]
     rows: list[Row]
@@ -68,7 +70,8 @@ class Diagram:
 def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
     """Lay out at most `most` arrows and notes.
 
-    If connections are `whole`, handshakes can be drawn. Otherwise each connection opens with one arrow.
+    `whole`: connections were selected whole, so handshakes can be drawn; otherwise each connection opens with one
+    arrow.
     """
     in_full = whole and len(sequence.connections) <= FEW_CONNECTIONS
     steps = _with_ends_of_connections(sequence, in_full=in_full)
@@ -96,9 +99,11 @@ def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
 
 
 def _with_ends_of_connections(sequence: EventSequence, *, in_full: bool) -> list[Step]:
+    """Add the opening and the end of connections to the steps, in order of time."""
     before: list[Step] = []
     behind: list[Step] = []
     short = set()
+    """Connections that open with one arrow."""
     for conn, values in sequence.connections.items():
         is_short = not in_full and values["handshake"] == "complete" and values["opened_by"] is not None
         if is_short:
@@ -110,11 +115,15 @@ def _with_ends_of_connections(sequence: EventSequence, *, in_full: bool) -> list
 
 
 def _is_in(short: set[int], event: Event) -> bool:
+    """Whether the arrow of the opening of its connection includes an event."""
     return event.is_handshake and event.ends is not None and event.ends.conn in short
 
 
 def _folded(steps: Iterable[Step], lines: Lifelines, most: int) -> list[Step]:
-    """Fold repeats between peers, even over several connections, such as connection attempts."""
+    """Fold repeats between peers, even over several connections, such as connection attempts.
+
+    If more than `most` steps remain, they are thinned out.
+    """
 
     def key_of(event: Event) -> Key:
         sides = () if event.ends is None else tuple(lines.of(event.ends, side) for side in (0, 1))
@@ -138,6 +147,7 @@ def _folded(steps: Iterable[Step], lines: Lifelines, most: int) -> list[Step]:
 
 
 def _events(step: Step) -> tuple[Event, ...]:
+    """Return the events of a step, or the events that a fold repeats."""
     return step.cycle if isinstance(step, Fold) else (step,)
 
 
@@ -151,7 +161,10 @@ def _until(step: Step) -> int:
 
 
 def _order(steps: Iterable[Step], lines: Lifelines) -> list[Lifeline]:
-    """Order lifelines by their first messages, so that forwarded messages go from left to right."""
+    """Order lifelines by their first messages, so that forwarded messages go from left to right.
+
+    Lifelines without messages follow.
+    """
     messages: dict[Lifeline, None] = {}
     others: dict[Lifeline, None] = {}
     for step in steps:
@@ -191,7 +204,7 @@ def _words_of_fold(fold: Fold) -> str:
 
 
 def _more(count: int, name: str) -> str:
-    """`118 more messages`, `7 more PING`; protocol names have no plural."""
+    """Count further events: `118 more messages`, `7 more PING`; protocol names have no plural."""
     return f"{count} more {name}" + ("s" if name.islower() and count > 1 else "")
 
 

@@ -32,26 +32,28 @@ FOR_EVER = 1 << 63
 
 @dataclass(eq=False)
 class Lifeline:
-    """A peer with a short `name` that is unique in the diagram."""
+    """One peer. `name` is short and unique in the diagram; `about` identifies the peer."""
 
     ends: list[End]
     socket_type: str | None = None
     identity: str | None = None
     is_bound: bool = False
     peers: int = 1
+    """Number of peers that share the lifeline."""
     name: str = ""
     connected_until: dict[End, int] = field(default_factory=dict)
     """End of this peer's last connection to each listener."""
 
     @property
     def kind(self) -> str:
+        """Identity, otherwise socket type, otherwise ""."""
         if self.identity and self.peers == 1:
             return named(self.identity, LONGEST_SHORT_IDENTITY)
         return safe_text(self.socket_type)[:LONGEST_TYPE] if self.socket_type else ""
 
     @property
     def about(self) -> list[str]:
-        """Details that are not in the name: socket type if there is an identity, addresses."""
+        """Details that are not in the name: socket type if there is an identity, addresses, and whether it listens."""
         if self.peers > 1:
             hosts = sorted({host for host, _ in self.ends})
             shown = ", ".join(hosts[:MAX_ADDRESSES]) + (", ..." if len(hosts) > MAX_ADDRESSES else "")
@@ -67,6 +69,8 @@ class Lifeline:
 
 
 class Lifelines:
+    """The lifelines of connections, failed attempts and datagrams."""
+
     def __init__(self, connections: Iterable[Values], others: Iterable[Ends]) -> None:
         self._of_end: dict[End, Lifeline] = {}
         self._of_side: dict[tuple[int, int], Lifeline] = {}
@@ -134,6 +138,7 @@ class Lifelines:
         return line.ends[0][0] == ends.one[0] and ends.other in line.connected_until
 
     def _join(self, lines: Sequence[Lifeline]) -> None:
+        """Join clients of one type that have the same peers."""
         joined: dict[tuple[object, ...], Lifeline] = {}
         single = set(self._of_end.values())
         new: dict[Lifeline, Lifeline] = {}
@@ -152,7 +157,7 @@ class Lifelines:
 
 
 def name_all(lines: Sequence[Lifeline]) -> None:
-    """`PUB:5556`, `"worker-1"`, `SUB`, or `SUB 2` if there are several."""
+    """Give each a short unique name: `PUB:5556`, `"worker-1"`, `SUB`, or `SUB 2` if there are several."""
     names = [_short(line) for line in lines]
     counts = Counter(names)
     for place, line in enumerate(lines):

@@ -15,7 +15,7 @@ from zmtpscope.export.diagram.events import ATTEMPT, CLOSING, OPENING
 from zmtpscope.export.diagram.layout import FOLD, PAUSE, REST, Diagram, Row
 
 MAX_TEXT = 50_000
-"""Mermaid's default of `maxTextSize`."""
+"""Characters that Mermaid draws (`maxTextSize`)."""
 
 WIDEST = 60
 
@@ -29,6 +29,7 @@ _ESCAPED = re.compile(r"""[^A-Za-z0-9 .,:_/()+="'|…-]|(?<=[pP]):""")
 
 
 def mermaid_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
+    """Yield lines of at most `MAX_TEXT` characters in total."""
     yield "sequenceDiagram\n"
     size = len("sequenceDiagram\n")
     last = len(diagram.lifelines)
@@ -47,7 +48,7 @@ def mermaid_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
 
 
 def _statement(row: Row, clock: Clock, many: bool, last: int) -> str:
-    """Write an arrow or a note. `many`: there are several connections; `last`: number of lifelines."""
+    """Write an arrow or a note. `many`: there are several connections; `last` is the last lifeline."""
     if row.kind in (PAUSE, REST):
         return f"Note over p1,p{last}: {_label([row.what])}" if last > 1 else f"Note over p1: {_label([row.what])}"
     conn = f" c{row.conn}" if many and row.conn is not None else ""
@@ -61,6 +62,7 @@ def _statement(row: Row, clock: Clock, many: bool, last: int) -> str:
 
 
 def _label(parts: Iterable[str]) -> str:
+    """Join texts as lines, wrapping long ones."""
     lines: Sequence[str] = [line for part in parts for line in textwrap.wrap(part, WIDEST)]
     if len(lines) > MAX_LINES:
         lines = [*lines[: MAX_LINES - 1], "…"]

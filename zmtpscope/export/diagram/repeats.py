@@ -17,16 +17,17 @@ Key = tuple[Hashable, ...]
 
 
 class _Repeated:
-    """Events between two peers since the last new kind of event. `alike` steps of a key are drawn before the rest is
-    counted."""
+    """Events between two peers since the last new kind. `alike` steps of a key are drawn before the rest is counted."""
 
     def __init__(self, alike: int) -> None:
         self.alike = alike
         self.drawn: Counter[Key] = Counter()
         self.names: Counter[str] = Counter()
+        """Number of events that are not drawn, by name."""
         self.time = self.until = 0
         self.last: dict[Key, Event] = {}
         self.kinds: dict[Key, Event] = {}
+        """One event of each key."""
 
     def end(self) -> Iterator[Step]:
         """Yield the fold and the last events, and start over."""
@@ -47,6 +48,7 @@ class Thinning:
         self._repeated: defaultdict[Hashable, _Repeated] = defaultdict(lambda: _Repeated(alike))
 
     def feed(self, step: Step) -> Iterator[Step]:
+        """Yield the steps to draw now."""
         kinds = {self._key_of(event): event for event in (step.cycle if isinstance(step, Fold) else (step,))}
         if all(self.is_full(key) and event.kind in ARROWS for key, event in kinds.items()):
             self._thin_out(step, kinds)
@@ -59,11 +61,12 @@ class Thinning:
         yield step
 
     def is_full(self, key: Key) -> bool:
+        """Whether an arrow of this key is counted and not drawn."""
         repeated = self._repeated.get(key[0])
         return repeated is not None and repeated.drawn[key] >= self.alike
 
     def count(self, key: Key, name: str, count: int, time: int, until: int) -> None:
-        """Count events of a full key. Pass the last event to `keep`."""
+        """Count events of a key for which `is_full`. Pass the last of them to `keep`."""
         repeated = self._repeated[key[0]]
         repeated.time = min(repeated.time, time) if repeated.names else time
         repeated.until = max(repeated.until, until)
@@ -96,13 +99,14 @@ class Thinning:
 
 
 MAX_ALIKE = 20
-"""Steps of a key that are kept on one connection before further ones are counted, until a new kind of event."""
+"""Steps of a key that are kept on one connection before further ones are counted; starts over when something new
+occurs."""
 
 
 class Repeats:
     """Folds steps in order.
 
-    After `finish`, `steps` are drawn. Without `folds` they are all steps. `key_of` returns equal keys for repetitions.
+    After `finish`, `steps` are the ones to draw (all unless it `folds`). `key_of` returns equal keys for repetitions.
     """
 
     def __init__(self, key_of: Callable[[Event], Key], *, folds: bool = True) -> None:
@@ -125,23 +129,26 @@ class Repeats:
         self._thin_out(self._folding.drain())
 
     def only_counts(self, key: Key) -> bool:
+        """Whether further events of this key are not drawn, so that `count` accepts them."""
         if not self.folds or not self._thinning.is_full(key):
             return False
         self._end_cycles()
         return self._thinning.is_full(key)
 
     def count(self, key: Key, name: str, count: int, time: int, until: int) -> None:
-        """Pass the last counted event to `keep` before the next `feed`."""
+        """Count events of a key that is not drawn any more. Pass the last of them to `keep` before the next `feed`."""
         self._thinning.count(key, name, count, time, until)
 
     def keep(self, event: Event) -> None:
+        """Keep a counted event as the last one of its key."""
         self._thinning.keep(self._key_of(event), event)
 
     def can_pass_by(self, key: Key, count: int) -> bool:
-        """One more event of the key must be fed after `pass_by`."""
+        """Whether `pass_by` accepts so many events of the key. One more must be fed after them."""
         return count > FEW and self._folding.repeats(key)
 
     def pass_by(self, count: int, name: str, until: int) -> None:
+        """Count events of the repeating key, the last at `until`."""
         self._folding.pass_by(count, name, until)
 
     def finish(self) -> None:

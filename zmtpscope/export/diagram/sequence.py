@@ -24,14 +24,19 @@ Source = tuple[Record | BatchEvents, Files]
 
 
 class EventSequence:
-    """The steps of a run. `chat` includes findings about normal events. `folds` reduces repeats to the first and the
-    last."""
+    """The steps of a run.
+
+    `chat` includes findings about normal events. `folds` reduces repeats to the first and the last.
+    """
 
     def __init__(self, options: Options, *, chat: bool = False, folds: bool = True) -> None:
         self.folds = folds
         self.connections: dict[int, Values] = {}
+        """Records of connections with drawn events."""
         self.left_out: Counter[str] = Counter()
+        """Events beyond the limit, by name."""
         self.until: int | None = None
+        """Time of the last event beyond the limit."""
         self._options = options
         self._chat = chat
         self._order = TimeOrder(self._source_of)
@@ -42,9 +47,11 @@ class EventSequence:
         self._counted: dict[Hashable, tuple[MessageEvents, int, str]] = {}
         """The last message that was only counted, with its row and name, by key."""
         self._drawn: set[int] = set()
+        """Open connections with drawn events."""
 
     @property
     def steps(self) -> list[Step]:
+        """Steps in order of time."""
         return sorted([*self._repeats.steps, *self._aside], key=lambda step: step.time)
 
     def feed(self, batch: Batch) -> None:
@@ -115,7 +122,7 @@ class EventSequence:
             self._take_alike(events, name, begin, end)
 
     def _take_alike(self, events: MessageEvents, name: str, row: int, high: int) -> None:
-        """Repeats are counted many at a time."""
+        """Add messages with one name (high excluded). Repeats are counted many at a time."""
         repeats, key, times = self._repeats, events.key(name), events.times
         while row < high:
             if repeats.only_counts(key):
@@ -137,16 +144,18 @@ class EventSequence:
 
 
 class Heartbeats:
-    """The first answered PING and all unanswered ones are drawn; the rest is counted."""
+    """Heartbeats of one connection. The first answered one and all unanswered ones are drawn; the rest is counted."""
 
     def __init__(self) -> None:
         self._open: list[Event | None] = [None, None]
+        """Unanswered PING of each side."""
         self._names: Counter[str] = Counter()
         self._since = self._until = 0
         self._cycle: tuple[Event, ...] = ()
+        """First answered PING with its PONG."""
 
     def feed(self, event: Event) -> list[Event]:
-        """Return the events to draw now."""
+        """Add a PING or PONG; return the events to draw now."""
         is_answer = HEARTBEATS[event.name]
         assert event.side is not None
         asker = 1 - event.side if is_answer else event.side

@@ -21,8 +21,9 @@ from zmtpscope.export.diagram.lifelines import Lifeline
 
 MARGIN = 20
 LETTER, SMALL_LETTER = 6.9, 6.7
-"""Largest average width of a character of a label, and of a monospaced character."""
+"""Average width of a character of a label, and of a monospaced one, at most."""
 CLOSEST, WIDEST = 130, 440
+"""Smallest and largest distance between lifelines."""
 MIN_WANTED = 190
 """Distance that long labels may use, for any number of lifelines."""
 USUAL_WIDTH = 1500
@@ -30,6 +31,7 @@ USUAL_WIDTH = 1500
 NARROWEST_NOTE = 240
 HEADING_LINE, NOTE_LINE = 15, 15
 ARROW, CONTENT = 30, 13
+"""Height of an arrow with its label, and of its contents."""
 PAUSE_HEIGHT, FOLD_HEIGHT = 34, 30
 HEAD, HALF_HEAD = 8, 4
 LOOP = 26
@@ -73,7 +75,7 @@ DARK = {
     "error-line": "#c94f4a",
 }
 NOTES = {"gap": "warn", "leftover": "warn", "warn": "warn", "error": "error"}
-"""OOther notes are plain."""
+"""Style classes, by kind or severity; other notes are plain."""
 
 
 def svg_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
@@ -95,7 +97,7 @@ class _Picture:
         self.width = round(max(right, self.gutter + NARROWEST_NOTE) + MARGIN)
 
     def _columns(self) -> list[float]:
-        """Labels between them determine the distances, within limits."""
+        """Return the positions of lifelines. Labels between them determine the distances, within limits."""
         count = len(self.box_widths)
         if not count:
             return []
@@ -214,17 +216,18 @@ class _Picture:
         return height + 10, drawn
 
     def _left(self, middle: float, width: float) -> float:
-        """IKeep an element around `middle` inside the picture."""
+        """Return the left edge of an element around `middle`, inside the picture."""
         return max(self.gutter - 8.0, min(middle - width / 2, self.width - MARGIN / 2 - width))
 
     def _on_ground(self, x: float, y: float, words: str, kind: str) -> str:
+        """Draw text on a background that hides lines."""
         width = cell_len(words) * LETTER + 12
         area = f'<rect class="ground" x="{x - width / 2:g}" y="{y - 13:g}" width="{width:g}" height="18"/>'
         return area + _text(x, y, words, kind)
 
 
 def _front(row: Row, clock: Clock, packets: int, *, many: bool) -> str:
-    """Write packet number (in `packets` columns) and time of a row, and its connection if there are `many`."""
+    """Write packet number (in `packets` columns), time and, if there are `many`, connection of a row."""
     if row.kind in (PAUSE, REST):
         return ""
     conn = f" c{row.conn}" if many and row.conn is not None else ""

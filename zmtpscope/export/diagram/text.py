@@ -14,11 +14,15 @@ from zmtpscope.export.diagram.layout import FOLD, PAUSE, REST, Diagram, Row
 from zmtpscope.export.wrap import wrap
 
 CLOSEST, WIDEST = 6, 22
+"""Smallest and largest distance between lifelines, in columns."""
 
 MIN_WORDS = 30
+"""Columns for the texts of arrows."""
 
 
 class Marks(NamedTuple):
+    """Characters for lines, ends of arrows, crossings, and notes on lifelines."""
+
     life: str
     line: str
     tcp: str
@@ -39,7 +43,7 @@ ASCII = Marks("|", "-", ".", ">", "<", "|", "|", "|", "x", "*", ":", "@", "...")
 
 
 class Look(NamedTuple):
-    """`width` is the terminal width.
+    """How a diagram is drawn. `width` is the terminal width, or None.
 
     `is_unicode`: the terminal can show box-drawing characters. `paint` takes a style of `export.text.STYLES` and a
     text.
@@ -72,6 +76,7 @@ class _Drawing:
 
     @property
     def columns(self) -> int:
+        """Width of all lifelines, with the name of the last."""
         return self.places[-1] + 1
 
     def lines(self) -> Iterator[str]:
@@ -141,7 +146,7 @@ class _Drawing:
 
 
 def _places(widths: list[int], room: int | None) -> list[int]:
-    """Names determine the distances, limited by `room`."""
+    """Return the columns of lifelines. Names determine the distances, limited by `room`."""
     places = [0]
     for one, other in pairwise(widths):
         places.append(places[-1] + min(WIDEST, max(CLOSEST, (one + other) // 2 + 2)))

@@ -15,7 +15,7 @@ from zmtpscope.dissect.records.sink import count_word
 from zmtpscope.findings.capturing import ATTEMPTS
 
 MAX_ENDPOINTS = 16_384
-"""Connections to further endpoints are only counted."""
+"""Endpoints to list; connections to further ones are only counted."""
 
 MAX_CLIENTS, MAX_IDENTITIES = 1024, 64
 
@@ -29,7 +29,7 @@ NOTE, WORSE = "note", ("note", "warn", "error")
 
 
 class Address(NamedTuple):
-    """`transport` is tcp, ws or udp."""
+    """The address of a listener. `transport` is tcp, ws or udp."""
 
     ip: str
     port: int
@@ -45,14 +45,14 @@ class Endpoint:
     versions: Counter[str] = field(default_factory=Counter)
     mechanisms: Counter[str] = field(default_factory=Counter)
     socket_types: Counter[str] = field(default_factory=Counter)
-    """Connections by socket type of the listener."""
+    """Number of connections by socket type of the listener."""
     client_types: Counter[str] = field(default_factory=Counter)
     handshakes: Counter[str] = field(default_factory=Counter)
     confidences: Counter[str] = field(default_factory=Counter)
     identities: set[str] = field(default_factory=set)
     client_identities: set[str] = field(default_factory=set)
     more_identities: int = 0
-    """Connections whose identities exceed the limit."""
+    """Number of connections whose identities exceed the limit."""
     clients: set[str] = field(default_factory=set)
     """Addresses of clients, refused ones too."""
     messages: int = 0
@@ -65,7 +65,10 @@ class Endpoint:
 
 
 class Refusal(NamedTuple):
-    """`outcome` is "handshake failed", "handshake incomplete" or of `ATTEMPTS`; `finding` is the id of the reason."""
+    """A refused client.
+
+    `outcome` is "handshake failed", "handshake incomplete" or one of `ATTEMPTS`; `finding` is the id of the reason.
+    """
 
     ip: str
     port: int
@@ -76,7 +79,7 @@ class Refusal(NamedTuple):
 
 @dataclass
 class Refused:
-    """`text` and `start_ns` are from the first refusal."""
+    """Number of refusals, and sentence and time of the first."""
 
     count: int = 0
     text: str | None = None
@@ -84,11 +87,13 @@ class Refused:
 
 
 class Inventory:
+    """Endpoints and refused clients in all records passed to `feed`, in order."""
+
     def __init__(self) -> None:
         self.endpoints: dict[Address, Endpoint] = {}
         self.refusals: dict[Refusal, Refused] = {}
         self.left_out = 0
-        """Connections and refusals beyond the limits."""
+        """Number of connections to further endpoints, and of refusals, beyond the limits."""
         self._reasons: dict[int, tuple[int, str, str]] = {}
         """Worst finding of each open connection: index in `WORSE`, id and sentence."""
 
@@ -189,7 +194,7 @@ class Inventory:
 
 
 def lines(inventory: Inventory, others: Mapping[tuple[str, int], int]) -> Iterator[bytes]:
-    """`others` is the number of TCP connections without ZMTP, by destination."""
+    """Yield the lines of an inventory; `others` is the number of TCP connections without ZMTP, by destination."""
     for values in objects(inventory, others):
         yield orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
 

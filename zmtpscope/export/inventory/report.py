@@ -15,12 +15,13 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted, host_port, how_many_times, listed
 
 WIDTH = 80
-"""The same in files, pipes and wider terminals."""
+"""Columns of the table, also in files, pipes and wider terminals."""
 
 HEADINGS = ("ENDPOINT", "ZMTP", "MECH", "SOCKETS", "CONNS", "CLIENTS", "SEEN (UTC)")
 WIDTHS = (20, 7, 5, 13, 5, 7, 17)
 RIGHT = ("CONNS", "CLIENTS")
 MAX_WORDS = 3
+"""Versions, mechanisms and so on to list in a cell or line."""
 MAX_NAMES = 8
 MAX_OTHERS = 5
 INDENT = 4
@@ -100,7 +101,7 @@ def _versions(versions: list[str]) -> str:
 
 
 def _first(counts: Iterable[str]) -> str:
-    """Return the first word, with + if the next line lists further words."""
+    """Return the most frequent word, with + if the next line lists further ones."""
     words = list(counts)
     return safe_text(words[0]) + "+" * (len(words) > 1) if words else ""
 
@@ -111,7 +112,7 @@ def _words(counts: Iterable[str]) -> str:
 
 
 def _row(cells: Iterable[str]) -> str:
-    """A long cell takes space from empty cells after it."""
+    """Write a row. A long cell takes space from empty cells after it."""
     line, end = "", 0
     for heading, width, cell in zip(HEADINGS, WIDTHS, cells, strict=True):
         end += width

@@ -22,9 +22,12 @@ MAX_CONNECTIONS = 4096
 
 
 class Cuts:
+    """Gaps of one connection after the first one."""
+
     def __init__(self) -> None:
         self.count, self.octets = 0, 0
         self.last: tuple[Record, Files] | None = None
+        """Last gap that is counted but not printed."""
 
     def add(self, gap: Record, files: Files) -> None:
         self.count += 1

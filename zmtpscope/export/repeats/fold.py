@@ -12,7 +12,7 @@ from zmtpscope.export.words import scaled
 from zmtpscope.records import SECOND
 
 WRITTEN_EVERY = 10 * SECOND
-"""Time between two lines about a repetition, if lines do not wait."""
+"""Time between two lines about the same repetition, if lines do not wait."""
 
 
 ITSELF = (-1,)
@@ -26,15 +26,17 @@ class Repeats(NamedTuple):
 
 
 RowRange = tuple[tuple[Record | RowWords | Repeats, Files], Sequence[int]]
-"""Rows of a batch, or a record or line with `ITSELF`, and the files of the batch."""
+"""Rows of one batch, or a single record or line with `ITSELF`; with the files of the batch."""
 
 
 class Fold(Protocol):
     """A filter for ranges that delays some, or replaces them by `Repeats`."""
 
-    def feed(self, ranges: Iterable[RowRange]) -> Iterator[RowRange]: ...
+    def feed(self, ranges: Iterable[RowRange]) -> Iterator[RowRange]:
+        """Yield the ranges to print now."""
 
-    def rest(self) -> Iterator[RowRange]: ...
+    def rest(self) -> Iterator[RowRange]:
+        """Yield the remaining ranges."""
 
 
 def one(record: Record, files: Files) -> RowRange:
@@ -51,5 +53,5 @@ def time_of(record: Record) -> int:
 
 
 def length(nanoseconds: int) -> str:
-    """`0.201 s`, `2.1 ms`."""
+    """Write a duration: `0.201 s`, `2.1 ms`."""
     return scaled(nanoseconds / SECOND, "s") if nanoseconds >= SECOND // 10 else scaled(nanoseconds / 1e6, "ms")

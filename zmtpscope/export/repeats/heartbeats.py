@@ -30,16 +30,20 @@ LONGEST_WAIT = SECOND
 
 ENDING = frozenset({"connection", "gap", "leftover"})
 WARNING = frozenset({"error", "warn"})
-"""The count is printed before findings of these severities."""
+"""Severities of findings before which the count is printed."""
 
 
 class Asker:
+    """PINGs of one side. `first` is printed."""
+
     def __init__(self, first: dict[str, Any]) -> None:
         self.first = first
         self.is_answered = False
-        """The PONG to `first` has arrived, so later pairs are counted."""
+        """Whether the PONG to `first` has arrived, so that later pairs are counted."""
         self.open: list[tuple[Record, Files]] = []
+        """PINGs without PONGs so far."""
         self.count = 0
+        """Answered PINGs that are not printed yet."""
         self.last: tuple[Record, Files] | None = None
         self.slowest = 0
         """Longest wait for a PONG (ns)."""
@@ -63,6 +67,7 @@ class Asker:
         return False
 
     def write(self) -> Iterator[RowRange]:
+        """Yield the counted PINGs as one line."""
         if self.last is None:
             return
         (ping, files), name, sent = self.last, self.first["name"], self.last_sent
@@ -83,12 +88,12 @@ class Asker:
 
 
 class HeartbeatFold:
-    """If it `waits`, a PING may be delayed until it is known to be unanswered."""
+    """Folds heartbeats into one line. If it `waits`, a PING may be delayed until it is known to be unanswered."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
         self._askers: dict[int, dict[tuple[int, str], Asker]] = {}
-        """By connection, then by side and command name."""
+        """PINGs by connection, then by side and command name."""
         self._next_look = 0
         """Capture time of the next check for PINGs and counts that have waited too long."""
 
@@ -110,6 +115,7 @@ class HeartbeatFold:
                 yield row_range
 
     def rest(self) -> Iterator[RowRange]:
+        """Yield the remaining lines; see `Fold.rest`."""
         for conn in list(self._askers):
             yield from self._release(conn)
 
@@ -140,13 +146,13 @@ class HeartbeatFold:
         yield one(pong, files)
 
     def _release(self, conn: int | None) -> Iterator[RowRange]:
-        """Forget a connection, so that its next heartbeats are printed again."""
+        """Yield all lines held of a connection. Its next heartbeats are first ones again."""
         askers = self._askers.pop(conn, {}).values() if conn is not None else ()
         for asker in sorted(askers, key=lambda asker: asker.last_sent):
             yield from asker.release()
 
     def _look(self, now: int) -> Iterator[RowRange]:
-        """Once a second, yield PINGs and counts that have waited too long."""
+        """Yield PINGs and counts that have waited too long. Checks once a second."""
         if now < self._next_look:
             return
         self._next_look = now + SECOND
@@ -159,4 +165,5 @@ class HeartbeatFold:
 
 
 def _is_like(ping: dict[str, Any], first: dict[str, Any]) -> bool:
+    """Whether a PING equals the first one, apart from its context."""
     return bool(ping["complete"]) and ping["ttl_ms"] == first["ttl_ms"]

@@ -34,6 +34,7 @@ ABOUT_RETRIES = frozenset({"ZMTP-CONN-09", "ZMTP-CONN-10"})
 """Findings that are printed once for each client and endpoint, and not compared."""
 
 FAILED = frozenset({"fin", "rst"})
+"""Values of `close` of a failed connection."""
 
 MAX_RECORDS = 32
 
@@ -52,14 +53,17 @@ Compared = dict[int | None, tuple[object, ...]]
 
 
 class Attempt:
-    """`kept` are its delayed lines, or None if they are printed at once."""
+    """A connection that may still be a failed attempt.
+
+    `kept` are its delayed lines, or None if they are printed at once.
+    """
 
     def __init__(self, pair: Pair, began: int, kept: list[RowRange] | None) -> None:
         self.pair, self.began, self.kept = pair, began, kept
         self.count = 0
         self._compared: Compared = {}
         self._records: list[Record] = []
-        """Records that are not in `_compared` yet, since most connections are never compared."""
+        """Records that are not in `_compared` yet: most connections are never compared."""
 
     def add(self, record: Record) -> None:
         self._records.append(record)
@@ -67,6 +71,7 @@ class Attempt:
 
     @property
     def compared(self) -> Compared:
+        """Return the values to compare with other attempts."""
         for record in self._records:
             side = None if record.stream is None else record.stream.side
             values = tuple(map(record.own.get, COMPARED[record.type]))
@@ -76,15 +81,18 @@ class Attempt:
 
 
 class Failure:
-    """Equal failures of a client at an endpoint. The first was printed as connection `conn`."""
+    """One way in which attempts of a client at an endpoint fail. The first was printed as connection `conn`."""
 
     def __init__(self, conn: int, compared: Compared, began: int) -> None:
         self.conn, self.compared = conn, compared
         self.count = 0
+        """Number of equal attempts that are not printed yet."""
         self.since = began
         """Start of the attempt before the counted ones."""
         self.first = conn
+        """Number of the first counted attempt."""
         self.last: tuple[Record, Files] | None = None
+        """Record of the last counted attempt."""
 
     def add(self, conn: int, connection: Record, files: Files) -> None:
         self.first = self.first if self.count else conn
@@ -92,6 +100,7 @@ class Failure:
         self.last = connection, files
 
     def write(self) -> Iterator[RowRange]:
+        """Yield the counted attempts as one line."""
         if self.last is None:
             return
         record, files = self.last
@@ -109,14 +118,15 @@ class Failure:
 class FailedAttempts:
     def __init__(self) -> None:
         self.failures: list[Failure] = []
-        """Oldest first."""
+        """Distinct failures, oldest first."""
         self.noted: set[str] = set()
-        """Printed findings of `ABOUT_RETRIES`."""
+        """Findings of `ABOUT_RETRIES` that are already printed."""
 
     def like(self, compared: Compared) -> Failure | None:
         return next((failure for failure in self.failures if failure.compared == compared), None)
 
     def begins_like(self, compared: Compared) -> bool:
+        """Whether a failure starts with these values, for each side."""
         return any(
             all(failure.compared.get(side, ())[: len(values)] == values for side, values in compared.items())
             for failure in self.failures
@@ -128,16 +138,16 @@ class FailedAttempts:
 
 
 class RetryFold:
-    """If it `waits`, lines may be delayed until the attempt has ended."""
+    """Folds repeated attempts into one line. If it `waits`, lines may be delayed until the attempt has ended."""
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
         self._longest_wait = LONGEST_WAIT if waits else LONGEST_WAIT_LIVE
         self._open: dict[int, Attempt] = {}
         self._kept: dict[int, Attempt] = {}
-        """Attempts with delayed lines, oldest first."""
+        """Open attempts with delayed lines, oldest first."""
         self._failed: OrderedDict[Pair, FailedAttempts] = OrderedDict()
-        """Oldest first."""
+        """Failures by client and endpoint, the oldest first."""
         self._next_look = 0
         """Capture time of the next check for counts that have waited too long."""
 
@@ -164,7 +174,8 @@ class RetryFold:
             yield from failed.write()
 
     def _rows(self, words: RowWords, files: Files, rows: Sequence[int]) -> Iterator[RowRange]:
-        """A connection with rows is not a failed attempt, so its delayed lines are printed before its first row."""
+        """Print rows. A connection with rows is not a failed attempt, so its delayed lines are printed before its
+        first row."""
         begin = 0
         for place, row in enumerate(rows):
             conn = words.sender(row).stream.conn
@@ -178,6 +189,7 @@ class RetryFold:
         yield (words, files), rows[begin:]
 
     def _record(self, record: Record, files: Files, stream: Stream, conn: int) -> list[RowRange]:
+        """Return the ranges to print for a record other than the end of its connection."""
         printed: list[RowRange] = []
         own = record.own
         attempt = self._open.get(conn)
@@ -207,7 +219,7 @@ class RetryFold:
         return printed
 
     def _make_room(self) -> Iterator[RowRange]:
-        """Forget the oldest attempt if no more may be open; yield its delayed lines."""
+        """Yield the delayed lines of the oldest attempt, and forget it, if no more may be open."""
         if len(self._open) == MAX_OPEN:
             oldest = next(iter(self._open))
             yield from self._release(oldest, self._open.pop(oldest))
@@ -220,6 +232,7 @@ class RetryFold:
         return attempt
 
     def _connection(self, connection: Record, files: Files, _: Stream, conn: int) -> Iterator[RowRange]:
+        """Process the end of a connection: a failed attempt, or more."""
         own = connection.own
         if conn in self._open and (own["handshake"] == "complete" or own["close"] not in FAILED):
             yield from self._connected(conn)
@@ -241,7 +254,7 @@ class RetryFold:
         yield one(connection, files)
 
     def _remember(self, pair: Pair, failure: Failure) -> Iterator[RowRange]:
-        """Yield the counts of a failure that is forgotten for a new one."""
+        """Remember a new failure; yield the counts of a failure that is forgotten for it."""
         failures = self._failed[pair].failures
         self._failed.move_to_end(pair)
         failures.append(failure)
@@ -251,14 +264,14 @@ class RetryFold:
             yield from self._failed.popitem(last=False)[1].write()
 
     def _connected(self, conn: int) -> Iterator[RowRange]:
-        """A connection that is not a failed attempt ends the retries of its client."""
+        """Process a connection that is not a failed attempt: it ends the retries of its client."""
         attempt = self._open.pop(conn)
         yield from self._release(conn, attempt)
         if attempt.pair in self._failed:
             yield from self._failed.pop(attempt.pair).write()
 
     def _release(self, conn: int, attempt: Attempt) -> Iterator[RowRange]:
-        """Print an attempt without delay, after the count of its retries."""
+        """Yield the count and then the delayed lines of an attempt. Its further lines are not delayed."""
         if attempt.kept is not None:
             if attempt.pair in self._failed:
                 yield from self._failed[attempt.pair].write()
@@ -282,6 +295,7 @@ class RetryFold:
 
 
 def _pair_of(stream: Stream) -> Pair:
+    """Return client and endpoint; side 0 opened the connection."""
     if stream.side:
         return stream.dst_ip, stream.src_ip, stream.src_port
     return stream.src_ip, stream.dst_ip, stream.dst_port

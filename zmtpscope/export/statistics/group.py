@@ -13,10 +13,12 @@ from zmtpscope.export.top.counters import OTHERS, Counters
 MAX_ROWS = 4096
 
 MAX_SIZES_OF_ALL = 65_536
-"""Different sizes to count exactly in the row `all`."""
+"""Different sizes to count exactly if there is only one row."""
 
 
 class Group(Counters[Any]):
+    """Counters of one kind, with the distributions of their messages over sizes and time."""
+
     def __init__(self, kind: str, most: int = MAX_ROWS) -> None:
         super().__init__(most)
         self.kind = kind
@@ -29,11 +31,12 @@ class Group(Counters[Any]):
         self._most_sizes = MAX_SIZES_OF_ALL if kind == "all" else MAX_SIZES
 
     def add_rows(self, tally: Tally) -> None:
+        """Add the messages with number i to row i."""
         nothing = np.zeros(len(self), np.bool_)
         self.add_tally(tally, np.arange(len(self)), nothing, nothing)
 
     def add_tally(self, tally: Tally, rows: Int64, is_received: Bool, is_new: Bool) -> None:
-        """Add the messages with number i to `rows[i]`."""
+        """Add the messages with number i to `rows[i]`; see `add`."""
         there = np.flatnonzero(tally.sums.messages)
         of_there, back = rows[there], is_received[there]
         self.add(self.total, of_there, tally.sums.part(there), back, is_new[there])
@@ -51,7 +54,7 @@ class Group(Counters[Any]):
         self.gap_octets[row] += octets
 
     def join_bars(self) -> None:
-        """Join adjacent bars of all histograms."""
+        """Join the bars of all histograms in pairs."""
         count = len(self.bars)
         self.bars[:, : BARS // 2] = self.bars.reshape(count, BARS // 2, 2).sum(axis=2)
         self.bars[:, BARS // 2 :] = 0
@@ -74,6 +77,7 @@ class Group(Counters[Any]):
             self.sizes.append(Sizes(self._most_sizes))
 
     def _count_intervals(self, tally: Tally, rows: Int64) -> None:
+        """Update the busiest interval of each row. Intervals arrive in order."""
         numbers, intervals, counts = tally.intervals.moved(rows)
         if not len(numbers):
             return

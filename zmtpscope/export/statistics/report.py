@@ -20,10 +20,11 @@ from zmtpscope.words import counted
 
 PLURALS = {"endpoint": "endpoints", "topic": "topics", "peer": "peers", "connection": "connections", "type": "types"}
 SHOWN_ROWS = 5
-"""Rows of a kind if several kinds are shown."""
+"""Number of rows of a kind if several kinds are shown."""
 
 BLOCKS, ASCII_BLOCKS = "▁▂▃▄▅▆▇█", ".:-=+*%#"
 NOTHING = "·"
+"""Character for a bar without messages."""
 ASCII_NOTHING = " "
 
 MIN_NAME, WIDEST_NAME = 16, 60
@@ -31,7 +32,7 @@ MIN_BARS, WIDEST_BARS = len("OVER TIME"), 32
 
 
 class Column(NamedTuple):
-    """If not all columns fit, columns with the largest `priority` are dropped.
+    """A column. If not all fit, those with the largest `priority` are dropped.
 
     `value` formats the cell of a row, for the seconds of the capture and of an interval.
     """
@@ -61,7 +62,7 @@ GAPS = Column("GAPS", 5, 2, lambda row, *_: scaled(row.gaps))
 
 
 class Look(NamedTuple):
-    """`width` is the terminal width, or None. `is_unicode`: the terminal can show blocks."""
+    """How a report is written. `width` is the terminal width, or None. `is_unicode`: the terminal can show blocks."""
 
     width: int | None
     is_unicode: bool
@@ -84,6 +85,7 @@ def overview(
     look: Look,
     most: int,
 ) -> Iterator[str]:
+    """Yield the totals, and the first rows of endpoints, topics and so on."""
     first, last = capture.first_time, capture.last_time
     if first is None or last is None:
         return
@@ -102,6 +104,7 @@ def overview(
 def _damage(
     statistics: Statistics, capture: CaptureStatistics, summary: Summary, problems: Sequence[CaptureProblem]
 ) -> str:
+    """Describe the damage of the whole capture, and count incomplete messages."""
     damage = damage_of(summary, capture, problems)
     if summary.sums.unfinished:
         damage.append(f"{counted(summary.sums.unfinished, 'octet')} in unfinished units")
@@ -134,7 +137,7 @@ def _duration(nanoseconds: int) -> str:
 def table(
     statistics: Statistics, kind: str, capture: CaptureStatistics, look: Look, most: int | None, more: str
 ) -> Iterator[str]:
-    """Yield the first rows of a kind and, if there are more how to print them."""
+    """Yield the first rows of a kind and, if there are more, their number and how to print them."""
     assert capture.first_time is not None
     assert capture.last_time is not None
     rows = rows_of(statistics, kind, capture.last_time)

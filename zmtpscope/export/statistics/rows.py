@@ -29,7 +29,7 @@ class Row(NamedTuple):
     """Messages in the busiest interval."""
     first_ns: int | None
     sizes: dict[str, int | None]
-    """`min`, `p50`, `p90`, `p99` and `max` of the octets of a message."""
+    """`min`, `p50`, `p90`, `p99` and `max` of the octets in the frames of a message."""
     sizes_exact: bool
     gaps: int
     gap_octets: int
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 
 def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
-    """Return the rows, most messages first, the row of others last.
+    """Return the rows, most messages first, and the row of all other messages last.
 
     `latest` is the time of the last packet.
     """
@@ -75,7 +75,7 @@ def row_of(group: Group, number: int, bars: int) -> Row:
 
 
 def line_of(row: Row, scale: Scale, seconds: float) -> bytes:
-    """``seconds` is the time from the first to the last packet."""
+    """Write a row; `seconds` is the time from the first to the last packet."""
     counts = row.counts
     values = {
         "by": row.kind,
@@ -102,6 +102,7 @@ def line_of(row: Row, scale: Scale, seconds: float) -> bytes:
 
 
 def lines_of(statistics: Statistics, latest: int, most: int | None) -> Iterator[bytes]:
+    """Yield JSON lines for at most `most` rows of each kind."""
     scale = statistics.scale
     seconds = (latest - scale.start_ns) / SECOND if scale.start_ns is not None else 0.0
     for kind in statistics.groups:

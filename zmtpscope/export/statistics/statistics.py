@@ -1,7 +1,7 @@
 """Counts messages, and records of other types, by several kinds of keys.
 
-A batch is added up once by senders and once by topics. All kinds of rows are derived from these sums, so the cost of a
-message does not depend on the number of kinds.
+A batch is added up once by its senders, which determine sender and receiver, and once by topics. All kinds of rows are
+derived from these sums, so the cost of a message does not depend on the number of kinds.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from zmtpscope.export.top.message_rows import ALL, KEYS, Found, MessageRows
 KINDS = ("all", "endpoint", "topic", "peer", "connection", "type")
 
 OTHER_COMMANDS, MAX_COMMANDS = "other commands", 200
-"""Limit of command names, since peers can choose any names."""
+"""Command names to count separately, since peers can choose any names."""
 
 
 class Statistics:
-    """`kinds` are some of `KINDS`, `interval_ns` is for the busiest rate, and `least_bar_ns` the minimum width of a
-    bar."""
+    """Counters of one capture: call `feed` with each batch.
+
+    `kinds` are some of `KINDS`, `interval_ns` is for the busiest rate, and `least_bar_ns` the minimum width of a bar.
+    """
 
     def __init__(
         self, kinds: Collection[str], interval_ns: int, least_bar_ns: int | None = None, most_rows: int = MAX_ROWS
@@ -41,7 +43,7 @@ class Statistics:
         self._rows = MessageRows(self.groups)
         self._connections = self._rows.connections
         self.incomplete = 0
-        """Incomplete messages. They have no size."""
+        """Incomplete messages, which count, but not among sizes."""
         self.is_empty = True
         self._messages = 0
         self._latest = 0
@@ -49,7 +51,7 @@ class Statistics:
         self._commands: set[str] = set()
 
     def feed(self, batch: Batch, wanted: Iterable[Record], first_time: int) -> None:
-        """Count messages, and the records `wanted`. `first_time` is the time of the first packet."""
+        """Count messages, and the records `wanted`. `first_time` is the time of the first packet of the capture."""
         order = batch.arranged()
         messages = MessageColumns.of_arrangement(order, batch.files)
         places = first_places(messages)
@@ -112,6 +114,7 @@ class Statistics:
         types.add_rows(Tally.of(rows, len(types), self.scale, measured))
 
     def _type_of(self, record: Record) -> str:
+        """Return the type of a record, with the name of a command."""
         if record.type != "command":
             return record.type
         name = f"command {record.values['name']}"
@@ -120,7 +123,7 @@ class Statistics:
         return name if name in self._commands else OTHER_COMMANDS
 
     def _time_of(self, record: Record) -> int:
-        """Return the latest time among a record and all earlier ones of its type."""
+        """Return the time of a record, or of an earlier record if that is later."""
         key, time = self._type_of(record), int(record.values["ts_ns"])
         time = self._latest_of_types[key] = max(time, self._latest_of_types.get(key, time))
         return time
@@ -143,6 +146,7 @@ def _row_with_room(group: Group, key: Hashable) -> int:
 
 
 def _octets_of(values: dict[str, Any]) -> int:
+    """Return the octets of a record; 0 for findings."""
     if values["record"] == "finding":
         return 0
     return next((values[name] for name in ("size", "bytes", "length") if values.get(name) is not None), 0)

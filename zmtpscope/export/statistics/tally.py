@@ -1,7 +1,7 @@
-"""Sums over the messages of a batch, and the distribution of their sizes.
+"""Sums over the messages of a batch, by the number of their run or topic, and the distribution of their sizes.
 
-A few different sizes are counted exactly, otherwise by range. There are `PARTS` ranges between two powers of two. A
-size is reported as the middle of its range, which differs by less than 2 %.
+Sizes are counted exactly if there are few different ones, otherwise by range, of which there are `PARTS` between two
+powers of two. A size is reported as the middle of its range, which differs by less than 2 %.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PART_BITS = 5
 PARTS = 1 << PART_BITS
 LARGEST_BITS = 40
 LARGEST = (1 << LARGEST_BITS) - 1
-"""Larger sizes (octets) count as this one."""
+"""Size in octets as which larger sizes count."""
 
 RANGES = PARTS * (LARGEST_BITS - PART_BITS + 1)
 MAX_SIZES = 128
@@ -39,6 +39,7 @@ class Sizes:
 
     @property
     def is_exact(self) -> bool:
+        """Whether each size is counted separately."""
         return self._by_range is None
 
     def add(self, size: int, count: int) -> None:
@@ -60,7 +61,7 @@ class Sizes:
         self.least, self.most = least, most  # the middle of a range can exceed all sizes in it
 
     def percentiles(self, *parts: float) -> list[int | None]:
-        """Return for each part (0 to 1) of the messages the smallest size that it does not exceed."""
+        """Return for each part from 0 to 1 the smallest size that this part of the messages does not exceed."""
         counts = self._counts()
         if not counts:
             return [None] * len(parts)
@@ -69,7 +70,7 @@ class Sizes:
         return [min(max(counts[place][0], self.least), self.most) for place in places]
 
     def _counts(self) -> list[tuple[int, int]]:
-        """Return (size or middle of a range, count), ascending."""
+        """Return sizes, or the middles of ranges, with their counts, ascending."""
         if self._by_range is None:
             return sorted(self._by_size.items())
         ranges = np.flatnonzero(self._by_range).tolist()
@@ -77,7 +78,7 @@ class Sizes:
 
 
 def _range_of(size: int) -> int:
-    """Below `PARTS`, each size is a range."""
+    """Return the number of a size's range; below `PARTS`, each size is a range."""
     shift = max(0, size.bit_length() - PART_BITS - 1)
     return shift * PARTS + (size >> shift)
 
@@ -91,7 +92,7 @@ BARS = 64
 
 MIN_BAR_NS = 1_000_000
 FEW_CELLS = 1 << 18
-"""Maximum combinations of two numbers to count in one array."""
+"""Maximum number of combinations of two numbers to count in one array."""
 
 
 class Pairs(NamedTuple):
@@ -103,7 +104,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Int64, values: Int64, weights: Int64 | None = None) -> Self:
-        """Count the distinct pairs. Each pair stands for one message, or for `weights` messages."""
+        """Count the distinct pairs of number and value. Each pair stands for one message, or for `weights` messages."""
         low = int(values.min(initial=0))
         span = int(values.max(initial=0)) - low + 1
         cells = numbers * span + (values - low)
@@ -127,9 +128,13 @@ class Scale:
     width_ns: int
     start_ns: int | None = None
     latest_ns: int = 0
+    """Latest time with a bar."""
 
     def halvings(self, first: int, last: int) -> int:
-        """Widen the bars until they include `last`; return how often adjacent bars must be joined."""
+        """Widen the bars until they include `last`; return how often adjacent bars must be joined.
+
+        `first` is the earliest time.
+        """
         if self.start_ns is None:
             self.start_ns = first
         count, self.latest_ns = 0, max(self.latest_ns, last)
@@ -149,7 +154,7 @@ class Scale:
 
 
 class Tally(NamedTuple):
-    """Sums by number, and sizes, intervals and bars of each number.
+    """Sums by number, and pairs of numbers with sizes, intervals and bars.
 
     `orders` and `times` belong to the first message of a number, and are meaningless without messages.
     """
@@ -163,7 +168,7 @@ class Tally(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Int64, count: int, scale: Scale, measured: Measured) -> Self:
-        """Add up messages, whose numbers are below `count`. Only complete messages count among sizes."""
+        """Add up messages in order. Numbers are below `count`. Only complete messages count among sizes."""
         first = np.zeros(count, np.int64)
         first[numbers[::-1]] = np.arange(len(numbers))[::-1]
         times, complete = measured.times, measured.complete

@@ -1,4 +1,4 @@
-"""The messages of a batch as columns, in the order of the schema, and the displayed part of a message."""
+"""The messages of a batch as columns, in the order of the schema, and the displayed part of a single message."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from zmtpscope.payloads.dissectors import TEXT
 from zmtpscope.zmtp.events import MARKED
 
 SHOWN_FRAMES, SHOWN_OCTETS = 4, 128
+"""Frames of a message to keep, and octets of each frame."""
 
 
 class Sums(NamedTuple):
-    """Sums by the number of the group."""
+    """Sums over messages or other records, by the number of their group."""
 
     messages: Int64
     octets: Int64
@@ -32,10 +33,12 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
+    """Messages or other records to count, in order."""
+
     orders: Int64
-    """Positions in all batches."""
+    """Positions among those of all batches."""
     times: Int64
-    """Times of the last octets, which never decrease."""
+    """Times of the last octets; of messages of several batches never decreasing."""
     octets: Int64
     """Captured octets in message frames, without headers."""
     frames: Int64
@@ -45,7 +48,7 @@ class Measured:
         return len(self.orders)
 
     def sums(self, groups: NDArray[Any], count: int) -> Sums:
-        """Add up by group; group numbers are below `count`."""
+        """Add up by group, with numbers below `count`."""
         weights = (None, self.octets, self.frames)
         return Sums(*(np.bincount(groups, weight, count).astype(np.int64) for weight in weights))
 
@@ -58,7 +61,7 @@ class Columns(Measured):
     sender_of: NDArray[Any]
     """Indexes of `messages.senders`, small integers because columns are sorted by them."""
     marked: Bool
-    """Subscriptions and cancellations."""
+    """The message is a subscription or a cancellation."""
     messages: MessageColumns
 
     @property
@@ -71,13 +74,15 @@ class Columns(Measured):
 
     @property
     def data(self) -> Columns:
+        """Return the messages that do not subscribe or cancel."""
         return self.part(~self.marked) if self.marked.any() else self
 
 
 def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[tuple[int, int]]) -> Columns:
     """Return the columns after `before` earlier messages.
 
-    Messages get at least the time `latest` of the last event, and of each event (place, time) at a lower place.
+    No message is earlier than `latest`, the time of the last event, or than an event at a lower place; `events` are
+    (place, time).
     """
     times = np.maximum(rows.time_ends, latest)
     for place, time in events:
@@ -101,8 +106,9 @@ class LastMessage(NamedTuple):
 
     time: int
     topic: bytes | None
+    """First octets of the topic."""
     content: tuple[tuple[bytes | None, int], ...] | None
-    """(First octets or None, size) of each content frame. None if the message is encrypted."""
+    """First octets of each content frame (None if not kept) and its size. None if the message is encrypted."""
     frames: int
     summary: str | None
 
@@ -132,7 +138,7 @@ class UnreadMessage(NamedTuple):
 
 
 def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
-    """Return the distinct numbers, and their first and last places."""
+    """Return the distinct numbers, and the first and the last place of each."""
     places = np.arange(len(numbers))
     counts = np.bincount(numbers)
     first, last = np.empty((2, len(counts)), np.int64)

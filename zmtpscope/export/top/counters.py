@@ -16,7 +16,7 @@ MAX_ROWS = 16_384
 
 
 class Counts(NamedTuple):
-    """Octets are from message frames without headers; `connections` are new ones."""
+    """Counts of one row: octets of message frames, without headers, and new connections."""
 
     sent: int
     sent_octets: int
@@ -43,6 +43,8 @@ NEVER = np.iinfo(np.int64).max
 
 
 class TooManyRows(Exception):
+    """The limit of rows is reached; `counters.fold` makes room."""
+
     def __init__(self, counters: Counters[Any]) -> None:
         super().__init__()
         self.counters = counters
@@ -61,12 +63,13 @@ class Counters(Generic[Key]):
         self.rows: dict[Key, int] = {}
         self.last: list[LastMessage | UnreadMessage | None] = [None]
         self.subscribers: list[int | None] = [None]
-        """By row, in its last interval with messages."""
+        """Number of subscribers by row, in the last interval in which it had messages."""
         self.most_subscribers: list[int | None] = [None]
         self.total, self.interval, self.previous = np.zeros((3, len(Counts._fields), most + 1), np.int64)
         self.busiest = np.zeros(most + 1, np.int64)
+        """Messages in the busiest interval, by row."""
         self.first = np.full(most + 1, NEVER)
-        """Times of first messages."""
+        """Time of the first message, by row."""
         self.orders = np.full(most + 1, NEVER)
         """Sorts rows by their first messages."""
 
@@ -78,7 +81,7 @@ class Counters(Generic[Key]):
         return len(self.keys)
 
     def row(self, key: Key) -> int:
-        """Raises `TooManyRows`."""
+        """Return the row of a key; add one for a new key. Raises `TooManyRows`."""
         row = self.rows.get(key)
         if row is None:
             row = len(self.keys)
@@ -99,9 +102,9 @@ class Counters(Generic[Key]):
             del column[count:]
 
     def fold(self) -> tuple[Int64, Int64]:
-        """Add the half of the rows with the fewest messages to the row of others.
+        """Add the half of the rows with the fewest messages, of equal rows the newest, to the row of others.
 
-        Returns the old numbers of the remaining rows, in their new order, and of the folded rows.
+        Returns the old numbers of the rows that stay, in their new order, and of the rows that were added.
         """
         count = len(self.keys)
         messages = self.total[:, :count] + self.interval[:, :count]
@@ -123,20 +126,20 @@ class Counters(Generic[Key]):
         return kept, folded
 
     def add(self, counts: Int64, rows: Int64, sums: Sums, is_received: Bool, is_new: Bool) -> None:
-        """Add sums to rows of the matrix `counts`, as received messages if `is_received`, and as a new connection if
-        `is_new`."""
+        """Add sums to rows of `counts`, one of the matrices: as received messages if `is_received`, and as messages of
+        a new connection if `is_new`."""
         np.add.at(counts, (np.where(is_received, RECEIVED, SENT), rows), sums.messages)
         np.add.at(counts, (np.where(is_received, RECEIVED_OCTETS, SENT_OCTETS), rows), sums.octets)
         np.add.at(counts[FRAMES], rows, sums.frames)
         np.add.at(counts[CONNECTIONS], rows, is_new)
 
     def note(self, rows: Int64, times: Int64, orders: Int64) -> None:
-        """Record first messages. Rows may occur more than once."""
+        """Record first messages of rows, which may occur more than once."""
         np.minimum.at(self.first, rows, times)
         np.minimum.at(self.orders, rows, orders)
 
     def read_messages(self) -> None:
-        """Reduce last messages to their displayed part, which frees their tables."""
+        """Reduce each last message to its displayed part, which frees the run."""
         self.last = [None if last is None else last.read() for last in self.last]
 
     def active_rows(self) -> list[int]:
@@ -145,6 +148,7 @@ class Counters(Generic[Key]):
         return active
 
     def end_interval(self) -> None:
+        """Add the current interval to the totals and start the next one."""
         count = len(self.keys)
         self.total[:, :count] += self.interval[:, :count]
         messages = self.interval[SENT, :count] + self.interval[RECEIVED, :count]

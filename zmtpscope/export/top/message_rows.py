@@ -32,31 +32,36 @@ KEYS: dict[str, tuple[Callable[[ConnectionEnds, int], tuple[Hashable, bool]], ..
     "connection": (lambda ends, side: (ends, side == 1),),
     "type": (lambda ends, side: ("message", False),),
 }
-"""The key of a side's messages, and whether they count as received. Topics are looked up by message."""
+"""The key of a side's messages, and whether they count as received; the sender first. Topics are looked up by
+message."""
 
 
 class SenderRows(NamedTuple):
+    """The row of each sender in one kind of counters, and whether its messages count as received ones."""
+
     kind: str
     rows: Int64
     is_received: Bool
 
 
 class Found(NamedTuple):
-    """`topics` has a row per message, and is empty without counters of topics."""
+    """Rows of senders, and of the topics of messages (empty without counters of topics)."""
 
     senders: list[SenderRows]
     topics: Int64
 
 
 class MessageRows:
+    """Finds rows in `counters`, by kind."""
+
     def __init__(self, counters: Mapping[str, Counters[Any]]) -> None:
         self.connections = OpenConnections()
         self._counters = counters
         self._topic_rows = TopicRows(counters["topic"]) if "topic" in counters else None
 
     def count(self, columns: Columns, add: Callable[[Columns, Found], None]) -> None:
-        """Pass messages to `add` with their rows. If a table is full, messages that have rows are counted before it is
-        folded."""
+        """Pass messages to `add`, with their rows. If a table is full, all messages before the first one without a row
+        are counted before half of the table is folded."""
         if not len(columns):
             return
         before = [(each, len(each)) for each in self._counters.values()]
@@ -78,6 +83,7 @@ class MessageRows:
             add(columns, found)
 
     def _find(self, columns: Columns) -> Found:
+        """Return the rows, which may be new. Raises `TooManyRows`."""
         there, first, _ = first_and_last(columns.sender_of)
         senders = [(number, columns.senders[number]) for number in there[first.argsort()].tolist()]
         ends_of = [(number, self.connections.of_sender(sender), sender.stream.side or 0) for number, sender in senders]
@@ -93,7 +99,7 @@ class MessageRows:
         return Found(found, self._topic_rows.of_messages(columns, self.connections) if self._topic_rows else nothing)
 
     def new_connections(self, columns: Columns) -> Bool:
-        """Return for each sender whether it has the first counted message of its connection."""
+        """Return whether each sender has the first counted message of its connection."""
         is_new = np.zeros(len(columns.senders), np.bool_)
         for number in np.flatnonzero(np.bincount(columns.sender_of)).tolist():
             ends = self.connections.of_sender(columns.senders[number])

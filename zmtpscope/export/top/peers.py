@@ -23,7 +23,7 @@ class Peer(NamedTuple):
     socket_type: str | None
 
     def __str__(self) -> str:
-        """`127.0.0.1:5556 PUB`, `"worker-1" DEALER`."""
+        """Write the peer as `127.0.0.1:5556 PUB` or `"worker-1" DEALER`."""
         if self.identity:
             name = named(self.identity)
         else:
@@ -32,8 +32,10 @@ class Peer(NamedTuple):
 
 
 class ConnectionEnds:
+    """Both ends of a connection, as far as records describe them."""
+
     def __init__(self, stream: Stream) -> None:
-        """`stream` is any direction of the connection."""
+        """`stream` is either direction of the connection."""
         self.number = stream.conn
         self.conn_id = stream.conn_id
         self.addresses = stream.ends
@@ -48,7 +50,7 @@ class ConnectionEnds:
 
     @property
     def peers(self) -> tuple[Peer, Peer]:
-        """They never change after the first call."""
+        """Return both ends as peers. They never change after the first call."""
         if self._peers is None:
             one, other = (self._peer(side) for side in (0, 1))
             self._peers = one, other
@@ -56,6 +58,7 @@ class ConnectionEnds:
 
     @property
     def listener(self) -> int:
+        """The side that identifies the service."""
         (_, one), (_, other) = self.addresses
         return listening_side((one, other))
 
@@ -67,7 +70,7 @@ class ConnectionEnds:
         return Peer(None, address, port if side == self.listener else None, socket_type)
 
     def __str__(self) -> str:
-        """`3 10.0.0.2:40122 SUB > 10.0.0.1:5556 PUB`"""
+        """Write the ends as `3 10.0.0.2:40122 SUB > 10.0.0.1:5556 PUB`."""
         ends = []
         for (address, port), peer in zip(self.addresses, self.peers, strict=True):
             words = [host_port(address, port)]
@@ -78,7 +81,7 @@ class ConnectionEnds:
 
 
 class Topic(NamedTuple):
-    """The messages of one sender with one topic. Messages without a topic have `name` None."""
+    """The messages of one sender with one topic. `name` None: without a topic, of any socket type."""
 
     sender: Peer
     name: bytes | None
@@ -99,7 +102,8 @@ class OpenConnections:
         return self.of_stream(Stream(*(values[name] for name in Stream._fields)))
 
     def of_sender(self, sender: Sender) -> ConnectionEnds:
-        """Learn socket types from a sender. From the first message on, the ends of the connection keep their names."""
+        """Return the ends of the connection of a sender, and learn their socket types from it. From the first message
+        on they keep their names."""
         ends, side = self.of_stream(sender.stream), sender.stream.side or 0
         ends.learn(side, sender.socket_type, None)
         ends.learn(1 - side, sender.peer_socket_type, None)
@@ -107,4 +111,5 @@ class OpenConnections:
         return ends
 
     def end(self, conn: int) -> ConnectionEnds | None:
+        """Remove a closed connection and return its ends, or None if they are unknown."""
         return self._ends.pop(conn, None)

@@ -29,10 +29,11 @@ KINDS = ("topic", "connection", "peer")
 
 
 MAX_HELD, TABLE_COST, SENDER_COST, FRAME_COST = 8 << 20, 3000, 400, 100
-"""Octets of batches to keep for unread last messages, and estimates of the memory of a table, a sender and a frame."""
+"""Octets of batches to keep until their last messages are read, and the estimated cost of a table, a sender and a frame
+besides the data."""
 
 RELEVANT = ("greeting", "command", "connection")
-"""These records identify peers or change subscriptions."""
+"""Records that identify peers or change subscriptions."""
 
 
 class Interval(NamedTuple):
@@ -62,19 +63,22 @@ class Rates:
         self._rows = MessageRows(self.counters)
         self._open = self._rows.connections
         self._messages = 0
+        """Number of messages in all batches so far."""
         self._held = 0
-        """Octets that unread last messages keep in memory."""
+        """Octets of runs that last messages keep in memory."""
         self._first: int | None = None
+        """Time of the first message of the current interval."""
         self._latest = 0
+        """Time of the last message or subscription."""
         self._number = -1
-        """Counted from 1970."""
+        """Number of the current interval since 1970."""
 
     @property
     def messages_before(self) -> int:
         return int(self.topics.previous[SENT].sum())
 
     def feed(self, batch: Batch) -> Iterator[Interval]:
-        """Yield each interval that ends, before later messages are counted."""
+        """Count a batch. Yields each interval that ends before the messages after it are counted."""
         order = batch.arranged()
         records = [
             (place, item) for place, item, _ in order.between if isinstance(item, Record) and item.type in RELEVANT
@@ -116,7 +120,7 @@ class Rates:
                 counters.read_messages()
 
     def tick(self, now: int) -> Iterator[Interval]:
-        """Advance the time; yield the interval that is over."""
+        """Advance the time; yields the current interval if it is over."""
         self._latest = max(self._latest, now)
         if self.interval_ns is None:
             return
@@ -132,7 +136,7 @@ class Rates:
             yield self._end_interval()
 
     def subscribers(self, topic: Topic | None) -> int | None:
-        """Return the number of subscribed connections; None if the sender is no publisher."""
+        """Return the number of connections with a matching subscription; None if the sender is no publisher."""
         if topic is None or topic.name is None or topic.sender.socket_type not in PUBLISHERS:
             return None
         return self.subscriptions.count(topic.sender, topic.name)
@@ -166,6 +170,7 @@ class Rates:
         return interval
 
     def _is_later(self, record: Record) -> bool:
+        """Whether a record changes subscriptions after the end of the current interval."""
         if self.interval_ns is None or not changes_subscribers(record):
             return False
         return bool(record.values["ts_ns"] // self.interval_ns > self._number)
@@ -173,7 +178,10 @@ class Rates:
     # -- records -----------------------------------------------------------------------------------------------------
 
     def _feed_record(self, record: Record, place: int, first_places: dict[int | None, int]) -> None:
-        """After the first message of its connection, a record no longer changes the name of the peer."""
+        """Count a record at a place of the batch.
+
+        After the first message of its connection, a record no longer changes the name of the peer.
+        """
         values = record.values
         conn = values["conn"]
         if record.type == "connection":
@@ -192,7 +200,7 @@ class Rates:
     # -- messages ----------------------------------------------------------------------------------------------------
 
     def _count(self, columns: Columns) -> None:
-        """Update subscriptions, and count all other messages of an interval."""
+        """Update subscriptions from the messages of one interval, and count its other messages."""
         for place in np.flatnonzero(columns.marked).tolist():
             row, sender = int(columns.rows[place]), columns.senders[columns.sender_of[place]]
             topic = columns.messages.topic().octets[row]
@@ -223,6 +231,7 @@ class Rates:
     def _note(
         counters: Counters[Any], columns: Columns, rows: Int64, orders: Int64, firsts: Int64, lasts: Int64
     ) -> None:
+        """Record first and last messages of rows, which may occur more than once."""
         counters.note(rows, columns.times[firsts], orders)
         by_last = np.argsort(lasts, kind="stable")
         places = lasts[by_last]
@@ -234,7 +243,7 @@ class Rates:
 
 
 def changes_subscribers(record: Record) -> bool:
-    """Subscriptions change, or end with their connection."""
+    """Whether a record subscribes, cancels, or ends a connection with its subscriptions."""
     if record.type == "command":
         return record.values["name"] in ("SUBSCRIBE", "CANCEL")
     return record.type == "connection"

@@ -20,19 +20,27 @@ from zmtpscope.records import to_text
 
 
 class Row(NamedTuple):
+    """A topic, connection or peer with its numbers in an interval or in total."""
+
     key: Topic | ConnectionEnds | Peer | None
-    """None for all others together."""
+    """The counted object; None for all others together."""
     name: str
+    """Printable name, like all texts in this module."""
     counts: Counts
+    """Counts in the interval."""
     totals: Counts
+    """Counts since the start of the capture."""
     seconds: float
+    """Length of the interval, or of the whole capture."""
     busiest: float
     """Messages per second in the busiest interval."""
     subscribers: int | None
     first: int | None
+    """Time of the first message (ns since the epoch)."""
     last: LastMessage | UnreadMessage | None
 
     def rate(self, count: int) -> float:
+        """Return a count per second."""
         return count / self.seconds if self.seconds else 0.0
 
     @property
@@ -40,7 +48,7 @@ class Row(NamedTuple):
         return 0 if self.last is None else self.last.time
 
     def last_value(self, limit: int) -> str:
-        """Describe the last message in about `limit` characters, with its topic unless the row is a topic."""
+        """Write the last message in about `limit` characters, after its topic unless the row is one topic."""
         if self.last is None:
             return ""
         last = self.last.read()
@@ -59,12 +67,12 @@ def value_text(last: LastMessage, limit: int) -> str:
 
 
 def interval_rows(rates: Rates, kind: str, seconds: float) -> list[Row]:
-    """Include rows without messages in the last interval."""
+    """Return the rows of the last interval, including rows without messages."""
     return _rows(rates, kind, seconds, seconds, in_all=False)
 
 
 def total_rows(rates: Rates, kind: str, seconds: float, interval_seconds: float) -> list[Row]:
-    """Include the current interval in the rows of the whole capture."""
+    """Return the rows of the whole capture of `seconds`, including the current interval."""
     return _rows(rates, kind, seconds, min(seconds, interval_seconds), in_all=True)
 
 
@@ -180,9 +188,11 @@ KEY_FIELDS: dict[str, Any] = {
     "connection": _fields_of_connection,
     "peer": _fields_of_peer,
 }
+"""Functions that return the fields which identify a row, by kind."""
 
 
 def _of_its_kind(row: Row, kind: str) -> dict[str, Any]:
+    """Return the fields that only rows of one kind have."""
     if kind == "topic":
         return {"subscribers": row.subscribers}
     connections = {} if kind == "connection" else {"connections": row.totals.connections}
@@ -190,7 +200,7 @@ def _of_its_kind(row: Row, kind: str) -> dict[str, Any]:
 
 
 def directions_of(counts: Counts, kind: str) -> dict[str, int]:
-    """The directions of connections are named by the side that sends."""
+    """Return messages and octets in each direction; for connections, as sent by side 0 and side 1."""
     forth, back = ("0", "1") if kind == "connection" else ("sent", "received")
     return {
         f"messages_{forth}": counts.sent,

@@ -12,14 +12,14 @@ from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.export.top.peers import ConnectionEnds, Peer
 
 MAX_SUBSCRIPTIONS = 131_072
-"""About 50 MB; later subscriptions are left out."""
+"""Subscriptions to remember, about 50 MB; later ones are left out."""
 
 
 class Holders:
     def __init__(self) -> None:
         self.names: dict[bytes, set[ConnectionEnds]] = {}
         self._sizes = Counter[int]()
-        """Names by length in octets."""
+        """Number of names by length in octets."""
 
     def add(self, name: bytes, connection: ConnectionEnds) -> None:
         if name not in self.names:
@@ -36,7 +36,7 @@ class Holders:
                 del self._sizes[len(name)]
 
     def count(self, topic: bytes) -> int:
-        """Count connections with a subscription that is a prefix of `topic`."""
+        """Return the number of connections with a subscription that is a prefix of `topic`."""
         sizes = [size for size in self._sizes if size <= len(topic)]
         found = [self.names[name] for size in sizes if (name := topic[:size]) in self.names]
         return len(found[0]) if len(found) == 1 else len(set().union(*found))
@@ -47,7 +47,7 @@ class Subscriptions:
         self.most = most
         self.left_out = 0
         self._held: dict[ConnectionEnds, tuple[Peer, Counter[bytes]]] = {}
-        """The publisher of a connection, and the number of subscriptions to each topic."""
+        """Publisher of each subscriber's connection, and its subscriptions to each topic."""
         self._holders: dict[Peer, Holders] = {}
         self._size = 0
         self._ended: dict[tuple[ConnectionEnds, bytes], None] = {}
@@ -95,5 +95,6 @@ class Subscriptions:
         self._ended = {}
 
     def count(self, publisher: Peer, topic: bytes) -> int:
+        """Return the number of a publisher's connections with a subscription that is a prefix of `topic`."""
         holders = self._holders.get(publisher)
         return 0 if holders is None else holders.count(topic)

@@ -1,4 +1,4 @@
-"""The table of `zmtpscope top`, drawn by Rich. All texts are escaped."""
+"""The table of `zmtpscope top`, drawn by Rich. All texts are escaped beforehand, without markup."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from zmtpscope.export.top.rows import Row, with_senders
 from zmtpscope.export.top.view import Column, View
 
 NUMBER = 7
+"""Width of a column of numbers with its heading."""
 
 MIN_NAME, SPARED_NAME = 16, 44
 MAX_SENDER = 28
@@ -38,7 +39,7 @@ HELP = (
 
 
 def scaled(number: float) -> str:
-    """`0.25`, `12`, `53.9k`, `1.20M`."""
+    """Write a number in at most six characters: `0.25`, `12`, `53.9k`, `1.20M`."""
     for scale, unit in SCALES:
         if number >= scale and number >= 10_000:
             shown = number / scale
@@ -62,7 +63,7 @@ def columns_that_fit(columns: Sequence[Column], longest_name: int, width: int | 
 
 
 def table_of(view: View, rows: Sequence[Row], width: int | None = None, selected: int | None = None) -> Table:
-    """`width` None: as wide as the contents."""
+    """Lay out rows as a table; `width` None: as wide as the contents."""
     columns = columns_that_fit(view.columns, _longest(view.columns[0], rows), width)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
     if view.kind == "topic" and all(column.name != "from" for column in columns):
@@ -95,6 +96,7 @@ def _longest(column: Column, rows: Sequence[Row]) -> int:
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> dict[str, int]:
+    """Return the widths of columns: fixed for numbers, shared by columns of text."""
     widths = {column.name: _number_width(column) for column in columns if column.name not in TEXTS}
     longest = {column.name: _longest(column, rows) for column in columns if column.name in ("name", "from")}
     if width is None:

@@ -1,8 +1,8 @@
 """Finds the rows of the topics of many messages at once.
 
-A hash table answers most lookups, for whole columns: a topic of up to 32 octets is read as four words, and their hash
-is its place. The words are compared, so that colliding topics stay separate. A topic that is not in its place is looked
-up in the dictionary and replaces the entry.
+A hash table answers most lookups first, for whole columns: a topic of up to 32 octets is read as four words, and their
+hash is its place. The words are compared, so that colliding topics stay separate. A topic that is not in its place is
+looked up in the dictionary and replaces the entry.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MAX_WORDS = 4
 PLACE_BITS = 12
 
 MIN_MESSAGES = 64
-"""With fewer messages the dictionary is faster."""
+"""Messages from which on the hash table is faster than the dictionary."""
 
 
 class TopicRows:
-    """An unknown topic gets a new row."""
+    """The rows of topics of all senders. An unknown topic gets a new row."""
 
     def __init__(self, topics: Counters[Topic]) -> None:
         self._topics = topics
@@ -31,17 +31,18 @@ class TopicRows:
         self._words = np.zeros((MAX_WORDS, 1 << PLACE_BITS), np.uint64)
         self._sizes = np.zeros(1 << PLACE_BITS, np.int64)
         self._senders = np.full(1 << PLACE_BITS, -1)
-        """Number of the sender in `_numbers`, -1 if the place is empty."""
+        """Sender of each entry in `_numbers`, or -1 if the place is empty."""
         self._found = np.zeros(1 << PLACE_BITS, np.int64)
         self._numbers: dict[Peer, int] = {}
 
     def clear(self) -> None:
-        """Forget all rows after `topics` has renumbered them."""
+        """Forget all rows, since the table has renumbered them."""
         self._rows.clear()
         self._numbers.clear()
         self._senders[:] = -1
 
     def of_messages(self, columns: Columns, connections: OpenConnections) -> Int64:
+        """Return the row of each message's topic. Raises `TooManyRows`."""
         messages, sender_of = columns.messages, columns.sender_of.astype(np.int64)
         peers: dict[int, Peer] = {}
         for number in np.flatnonzero(np.bincount(sender_of)).tolist():

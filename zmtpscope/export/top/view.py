@@ -11,15 +11,15 @@ from zmtpscope.export.top.rows import Row
 
 
 class Column(NamedTuple):
-    """Rows are sorted by `value`, which is also shown if it is a number."""
+    """A column. Rows are sorted by `value`, which is also shown if it is a number."""
 
     name: str
     letter: str
-    """The key that sorts by the column."""
+    """The key that sorts by the column, or ""."""
     heading: str
     value: Callable[[Row], Any]
     priority: int
-    """If not all columns fit, columns with the largest priority are dropped."""
+    """If not all columns fit, those with the largest priority are dropped."""
 
 
 def _sender(row: Row) -> str:
@@ -76,6 +76,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         LAST,
     ),
 }
+"""Columns by kind of rows, in order."""
 
 ASCENDING = ("name", "from")
 PLURALS = {"topic": "topics", "connection": "connections", "peer": "peers"}
@@ -89,11 +90,11 @@ class View:
     reverse: bool = False
     filter: str = ""
     pinned: list[object] = field(default_factory=list)
-    """Keys of the rows that stay on top."""
+    """Keys of the rows that stay on top, in the order of pinning."""
     selected: int = 0
     """Index of the row that Enter pins."""
     followed: object = None
-    """The selection follows the row with this key."""
+    """Key of the selected row. The selection follows it when rows move."""
     paused: bool = False
     typed: str | None = None
     """The filter text while the user edits it."""
@@ -122,7 +123,7 @@ class View:
         return on_top + [row for row in found if row.key is None or row.key not in self.pinned]
 
     def follow(self, shown: Sequence[Row]) -> None:
-        """Select the followed row, or stay at the same place if it is hidden."""
+        """Move the cursor to the row that it followed, or stay at the same place if that row is hidden."""
         places = (place for place, row in enumerate(shown) if row.key == self.followed)
         place = self.selected if self.followed is None else next(places, self.selected)
         self.selected = max(0, min(len(shown) - 1, place))

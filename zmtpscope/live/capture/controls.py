@@ -24,10 +24,11 @@ class Controls:
         self.is_stopped = False
 
     def stop(self) -> None:
+        """Stop the capture after a signal that the parent did not send."""
         self.is_stopped = True
 
     def settings(self) -> CaptureSettings:
-        """Read the settings, the first line. Raises `EOFError` if the input ends before it."""
+        """Read the first line. Raises `EOFError` if the input ends before it."""
         while b"\n" not in self._input:
             more = os.read(self.incoming, CHUNK)
             if not more:
@@ -39,6 +40,7 @@ class Controls:
         return CaptureSettings.from_json(line)
 
     def commands(self) -> list[list[str]]:
+        """Return the words of each command since the last call."""
         with contextlib.suppress(BlockingIOError):
             more = os.read(self.incoming, CHUNK)
             self.is_gone = self.is_gone or not more
@@ -47,7 +49,7 @@ class Controls:
         return [line.decode().split() for line in lines]
 
     def send(self, values: dict[str, Any]) -> bool:
-        """Send a line; return False, without sending, while the parent has not read the previous line."""
+        """Send values; return False, without sending, while the parent has not read the previous line."""
         if not self._flush():
             return False
         self._output = json.dumps(values).encode() + b"\n"
@@ -59,6 +61,7 @@ class Controls:
         self.send(values)
 
     def _flush(self) -> bool:
+        """Return whether all output was written."""
         try:
             while self._output:
                 self._output = self._output[os.write(self._outgoing, self._output) :]

@@ -28,12 +28,15 @@ ENGINES = (*SOCKETS, *TOOLS, *ON_REQUEST)
 
 
 class OpenSource(NamedTuple):
+    """An open packet source, the name of its engine, and why earlier engines failed."""
+
     engine: str
     source: PacketSource
     passed_over: list[str]
 
 
 def enter_namespace(settings: CaptureSettings) -> None:
+    """Enter the network namespace of the settings, if any. Raises `CannotCapture`."""
     if settings.netns is None:
         return
     try:
@@ -43,12 +46,16 @@ def enter_namespace(settings: CaptureSettings) -> None:
 
 
 def with_interface_names(settings: CaptureSettings) -> CaptureSettings:
+    """Replace interface numbers by names. Raises `UnknownInterface`."""
     known = interfaces()
     return replace(settings, interfaces=tuple(find_interface(name, known).name for name in settings.interfaces))
 
 
 def open_source(settings: CaptureSettings) -> OpenSource:
-    """Start the requested engine, or the first that works. Raises `CannotCapture` or `UnknownInterface`."""
+    """Start the requested engine, or the first that works.
+
+    Raises `CannotCapture`, or `UnknownInterface` if an interface was removed meanwhile.
+    """
     engines = (*SOCKETS, *TOOLS) if settings.engine is None else (settings.engine,)
     passed_over: list[str] = []
     for name in engines:
@@ -78,7 +85,10 @@ def _open(name: str, settings: CaptureSettings) -> PacketSource:
 
 
 def _without_rights(settings: CaptureSettings, why: str) -> CannotCapture | None:
-    """Return the error if privileges are missing, with the remedies as a hint."""
+    """Return the error if privileges are missing, with a hint of one command a line.
+
+    If the user selected the engine, it contains the engine's own error `why`.
+    """
     missing = missing_rights(
         settings.command,
         settings.interfaces[0],

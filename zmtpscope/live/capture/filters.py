@@ -17,7 +17,7 @@ from zmtpscope.live.capture.interfaces import CISCO_HDLC, ETHERNET, RAW_IP, inte
 
 
 class Instruction(NamedTuple):
-    """BPF (struct sock_filter): code, instructions to skip if true and if false, a number."""
+    """Classic BPF (struct sock_filter): code, instructions to skip if true and if false, a number."""
 
     code: int
     jt: int
@@ -32,12 +32,13 @@ MAX_INSTRUCTIONS = 4096 - 256
 """BPF_MAXINSNS of <linux/bpf_common.h>, less the instructions that select interfaces and link types."""
 
 DLT_NAMES = {ETHERNET: "EN10MB", RAW_IP: "RAW", CISCO_HDLC: "C_HDLC"}
+"""Names of link types for tcpdump."""
 DLT_RAW = 12
 """Link type 101 in libpcap on Linux. All other DLT and LINKTYPE numbers are equal."""
 NETMASK_UNKNOWN = -1
 OPTIMIZE = 1
 COMPILER_SECONDS = 60
-"""Host names in filters wait for name servers."""
+"""Time in seconds to compile a filter: filters with host names wait for name servers."""
 
 HOW_TO_GET_LIBPCAP = (
     "install libpcap (Debian: apt install libpcap0.8; Fedora: dnf install libpcap; "
@@ -46,8 +47,10 @@ HOW_TO_GET_LIBPCAP = (
 
 
 class CaptureFilterError(ValueError):
-    """The filter `text` cannot be used; `words` is the reason, mostly from libpcap. `column` is the position of the
-    error from 0, or None."""
+    """A filter cannot be used. `words` is the reason, mostly from libpcap.
+
+    `column` is the position of the error in `text` (from 0), or None.
+    """
 
     def __init__(self, text: str, words: str, column: int | None = None) -> None:
         super().__init__(words)
@@ -68,8 +71,8 @@ class CaptureFilterError(ValueError):
 def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
     """Return a program that returns `snap_length` for matching packets of `link_type`, otherwise 0.
 
-    Every packet matches an empty filter. The kernel removes VLAN tags before filters see packets. A filter with `vlan`
-    must therefore be compiled on an Ethernet interface that is up, and that needs privileges. Raises
+    Every packet matches an empty filter. The kernel removes VLAN tags before filters see packets. So a filter with
+    `vlan` is compiled for live capture on an Ethernet interface that is up, which needs privileges. Raises
     `CaptureFilterError`.
     """
     if not text.strip():
@@ -115,7 +118,10 @@ def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> d
 
 
 def programs(text: str, snap_length: int) -> dict[int, Program]:
-    """Compile a filter for each link type of interfaces. Raises `CaptureFilterError`."""
+    """Compile a filter for the link types of interfaces; an empty filter has no programs.
+
+    Raises `CaptureFilterError`.
+    """
     return dict(compile_filters(text, (ETHERNET, RAW_IP), snap_length)) if text.strip() else {}
 
 
@@ -132,7 +138,7 @@ def _check_length(text: str, length: int) -> None:
 
 
 class _Refused(Exception):
-    pass
+    """A compiler rejected a text."""
 
 
 _Compile = Callable[[str], Program]
@@ -140,7 +146,7 @@ _Compile = Callable[[str], Program]
 
 @contextmanager
 def _compiler(link_type: int, snap_length: int, interface: str | None) -> Iterator[_Compile]:
-    """Yield the compiler of libpcap, or else of tcpdump, for live capture on `interface` if it is given."""
+    """Yield the compiler of libpcap, otherwise of tcpdump; with `interface`, for live capture on it."""
     try:
         from scapy.libs import winpcapy as libpcap  # scapy's name for libpcap on every system
     except (ImportError, OSError):
@@ -209,12 +215,14 @@ CONTINUATIONS = (
     *("", " tcp", " 80", " = 1", " 1 = 1", "1] = 1", "] = 1", "0:1] = 1"),
     *(" 192.0.2.1", " 192.0.2.0/24", " 00:00:5e:00:53:01", " 1-2", " mgt"),
 )
-"""Endings, one of which completes any valid prefix of a filter."""
+"""An operand, a comparison or closing brackets: one of them completes any valid prefix of a filter."""
 
 
 def _column(text: str, words: str, compile_text: _Compile) -> int | None:
-    """Return the column of the first token after which every continuation causes the error `words`, None if unknown. If
-    something is missing at the end, return the end of the last token."""
+    """Return the column of the first token after which every continuation causes the error `words`.
+
+    If something is missing at the end, this is the end of the last token; None if unknown.
+    """
     quoted = re.search("'([^']+)'", words)
     if quoted is not None and quoted[1] in text:
         return text.index(quoted[1])
@@ -223,6 +231,7 @@ def _column(text: str, words: str, compile_text: _Compile) -> int | None:
         return None
 
     def is_wrong(number: int) -> bool:
+        """Whether the filter up to this token is wrong."""
         beginning = HOST_NAME.sub(r"\1 192.0.2.1", text[: tokens[number].end()])
         close = ")" * (beginning.count("(") - beginning.count(")"))
         errors = (_words(compile_text, beginning + each + close) for each in CONTINUATIONS)
@@ -237,6 +246,7 @@ def _column(text: str, words: str, compile_text: _Compile) -> int | None:
 
 
 def _words(compile_text: _Compile, text: str) -> str | None:
+    """Return the compiler's message, or None if the text is valid."""
     try:
         compile_text(text)
     except _Refused as refused:

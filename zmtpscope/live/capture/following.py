@@ -9,7 +9,8 @@ from zmtpscope.live.capture.settings import CaptureSettings
 class SessionFollow:
     """Follows the files of `session` in order, under the names that the user gave in `settings`.
 
-    `copy` gets all written octets; when its reader closes the pipe, the session stops.
+    Files of a private capture have no name, and their packets are numbered through. `copy` gets all written octets;
+    when its reader closes the pipe, the session stops.
     """
 
     def __init__(self, session: CaptureSession, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:

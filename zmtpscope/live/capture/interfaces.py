@@ -42,6 +42,7 @@ LINK_TYPES = {
 """LINKTYPE of packets of a SOCK_RAW packet socket, by hardware type (ARPHRD of <linux/if_arp.h>)."""
 
 ANY = "any"
+"""The name of all interfaces together, including future ones."""
 
 IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # netdevice(7)
 
@@ -51,6 +52,7 @@ class Interface:
     """A network interface, or `any` (index 0, hardware type 0).
 
     If `link_type` is None, packets are captured from the IP header on (SOCK_DGRAM). `is_running`: up, with a cable.
+    `description` is its kind and the administrator's alias; often empty.
     """
 
     name: str
@@ -65,7 +67,7 @@ class Interface:
 
 
 class UnknownInterface(Exception):
-    pass
+    """No interface has the requested name; the text lists the existing ones."""
 
 
 def interfaces() -> list[Interface]:
@@ -94,7 +96,7 @@ def find_interface(name: str, known: Sequence[Interface]) -> Interface:
 
 
 def _usefulness(interface: Interface) -> tuple[bool, bool, bool, bool]:
-    """Sort key, in libpcap's order: running, up, not loopback; `any` is the last of the interfaces with external
+    """Return a sort key in libpcap's order: running, up, not loopback; `any` is the last of those with external
     packets."""
     return (
         not interface.is_running,
@@ -148,6 +150,7 @@ def _linux_interfaces() -> Iterator[Interface]:
 
 
 def _dump(request: int, answer: int) -> Iterator[bytes]:
+    """Yield the bodies of all messages of type `answer` in the kernel's answer."""
     body = LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
         netlink.sendto(HEADER.pack(HEADER.size + len(body), request, REQUEST_DUMP, 1, 0) + body, (0, 0))

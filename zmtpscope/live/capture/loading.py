@@ -29,7 +29,7 @@ def load_for(user: User | None) -> None:
 
 
 def may_read(user: User, path: str) -> bool:
-    """Check the permissions of `path` and of its parent folders."""
+    """Whether `user` may read the file, by the permissions of `path` and its parent folders."""
     path = os.path.realpath(path)
     needed = os.R_OK
     while True:

@@ -18,7 +18,7 @@ from zmtpscope.live.capture.settings import CaptureSettings
 REPORT_INTERVAL, STATISTICS_INTERVAL, CHECK_INTERVAL = 0.01, 3.0, 1.0
 """Seconds between reports, between statistics in the file, and between checks of interfaces and file."""
 IDLE_INTERVAL = 0.25
-"""Seconds between reports while there are no packets."""
+"""Seconds between reports without packets, which tell readers that there are none."""
 QUIET = 0.06
 """Seconds without a packet after which the kernel's buffer is empty."""
 LONGEST_DRAIN = 2.0
@@ -38,17 +38,18 @@ class Capture:
         self.controls = controls
         self.packets = self.octets = 0
         self.received = self.kernel_drops = self.freezes = 0
-        """The kernel's counters for this socket. `freezes` counts the times that the ring was full."""
+        """The kernel's counters for this socket: packets received, packets dropped, and times that the ring was
+        full."""
         self.refused: Counter[int] = Counter()
         """Packets read but not written, by interface."""
         self.never_read = 0
         self.notices: list[str] = [] if files.private is None else files.private.notices
-        """Sentences for the user that the parent has not received."""
+        """Sentences for people, not sent to the parent yet."""
         self.failure: str | None = None
         self.is_complete = False
-        """A limit of the settings was reached, so later packets are not lost."""
+        """Whether a limit of the settings was reached, so that later packets are not lost."""
         self.started, self.started_clock = self.look = time.time_ns(), time.monotonic()
-        """Start of the capture, and the last read that found no packets."""
+        """Start of the capture, and last read without packets. Packets up to the latter time may still arrive."""
         self.known_until = self.started
         """All packets up to this time (ns since the epoch) are written or counted as lost."""
         self.described = 0
@@ -74,6 +75,7 @@ class Capture:
         self.controls.send_last({**self.changes(), "ended": True})
 
     def capture_until_stopped(self) -> None:
+        """Capture until a stop or a limit. Raises `CannotCapture`."""
         poll = select.poll()
         poll.register(self.source.fileno(), select.POLLIN)
         poll.register(self.controls.incoming, select.POLLIN)
@@ -119,6 +121,7 @@ class Capture:
         return is_stopped or self.controls.is_gone
 
     def drain(self) -> None:
+        """Write the packets that arrived before the stop. Raises `CannotCapture`."""
         poll = select.poll()
         poll.register(self.source.fileno(), select.POLLIN)
         now = time.monotonic()
@@ -133,6 +136,7 @@ class Capture:
                 self.report()
 
     def write_batches(self) -> int:
+        """Write and count at most `MAX_BATCHES` batches. Raises `CannotCapture`."""
         for count in range(MAX_BATCHES):
             batch = self.source.read()
             if batch is None:
@@ -149,6 +153,7 @@ class Capture:
         self.known_until, self.look = self.look[0], (time, clock)
 
     def write(self, batch: Batch) -> None:
+        """Write packets up to the limits of the settings. Raises `CannotCapture`."""
         blocks, limits = batch.blocks, self.settings.stop_after
         if limits.packets is not None or limits.filesize is not None:
             count = fitting(blocks, limits.packets, self.packets, limits.filesize, self.files.octets)
@@ -178,6 +183,7 @@ class Capture:
         return True
 
     def describe(self) -> None:
+        """Write the file header and new interfaces. Raises `CannotCapture`."""
         settings = self.settings
         if not self.files.files[-1].octets:
             self.files.write(section_header())
@@ -188,7 +194,7 @@ class Capture:
             self.described += 1
 
     def end_file(self, unwritten: Iterable[bytes] = ()) -> None:
-        """Write the last statistics, without the `unwritten` packets, and close the file."""
+        """Write the last statistics, without the `unwritten` packets, and close the file. Raises `CannotCapture`."""
         if self.files.is_open:
             self.last_statistics = ()
             try:
@@ -197,6 +203,7 @@ class Capture:
                 self.files.complete()
 
     def count(self) -> None:
+        """Add the kernel's counters since the last call."""
         received, dropped, freezes = self.source.statistics()
         self.received += received
         self.kernel_drops += dropped
@@ -209,7 +216,10 @@ class Capture:
             self.never_read = max(0, self.received - self.kernel_drops - sum(self.source.counts))
 
     def write_statistics(self, unwritten: Iterable[bytes] = ()) -> None:
-        """Write interface statistics blocks if they changed, with the kernel's drops at the first interface."""
+        """Write interface statistics blocks if they changed, with the kernel's drops at the first interface.
+
+        Raises `CannotCapture`.
+        """
         self.count()
         waiting = Counter(_interfaces_of(unwritten))
         read = [count - waiting[number] for number, count in enumerate(self.source.counts)]
@@ -243,7 +253,10 @@ class Capture:
         return True
 
     def changes(self) -> dict[str, Any]:
-        """Return the values that the parent does not know yet. The key of a file is its number."""
+        """Return the values that the parent does not know yet.
+
+        Each file has its number: path, octets, and whether it is complete.
+        """
         files = enumerate(self.files.files[self.reported_files :], self.reported_files)
         values = {
             "packets": self.packets,

@@ -9,18 +9,19 @@ import os
 import sys
 
 NAMED = "/run/netns"
+"""The folder of namespaces created by `ip netns add NAME`."""
 CLONE_NEWNET = 0x40000000  # <linux/sched.h>
 
 
 class NamespaceError(Exception):
-    pass
+    """A network namespace cannot be entered; the text is the reason."""
 
 
 def enter(namespace: str) -> None:
     """Move this thread into a network namespace: a name, a process id, or an absolute path (/proc/PID/ns/net).
 
-    A name takes precedence over a process id. Needs CAP_SYS_ADMIN, and access to the other user's process for its id.
-    Raises `NamespaceError`.
+    Names take precedence over ids. Needs CAP_SYS_ADMIN, and access to the other user's process for its id. Raises
+    `NamespaceError`.
     """
     if sys.platform != "linux":
         raise NamespaceError(f"network namespaces exist only on Linux, and this is {sys.platform}")

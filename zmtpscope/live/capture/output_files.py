@@ -24,6 +24,8 @@ STAYS = "the packets captured until then can be read"
 
 @dataclass
 class WrittenFile:
+    """A capture file, its octets and packets so far. A complete file does not grow."""
+
     path: str
     octets: int = 0
     packets: int = 0
@@ -48,12 +50,12 @@ class OutputFiles:
         else:
             self._target, self._limits = self.private.enter()
         self._failure: OSError | None = None
-        """Reason why the open file takes no more octets.
+        """Reason why the open file takes no more octets below its limits.
 
         A private capture then continues in another folder.
         """
         self._left: list[WrittenFile] = []
-        """Files left in a full folder, which are removed after they were read."""
+        """Files left in a full folder, each removed once it is read."""
         self._numbered = self._limits != RingLimits()
         self._descriptor = -1
         self._deadline = float("inf")
@@ -91,6 +93,7 @@ class OutputFiles:
             self._deadline = time.monotonic() + self._limits.duration
 
     def _leave_folder(self, why: OSError) -> None:
+        """Continue in another folder. Files here remain readable; an empty one is removed."""
         assert self.private is not None
         self._failure = None
         if not self.files[-1].octets:
@@ -101,6 +104,7 @@ class OutputFiles:
         self._target, self._limits = self.private.enter(why)
 
     def write_packets(self, blocks: list[bytes]) -> int:
+        """Append packets until the file is full; return their number."""
         file, limits = self.files[-1], self._limits
         if not self._takes(len(blocks), sum(map(len, blocks))):
             blocks = blocks[: fitting(blocks, limits.packets, file.packets, limits.filesize, file.octets)]
@@ -109,6 +113,7 @@ class OutputFiles:
         return count
 
     def write(self, octets: bytes) -> None:
+        """Append whole blocks without packets."""
         self._append([octets])
 
     def _append(self, blocks: list[bytes]) -> int:
@@ -178,7 +183,7 @@ class OutputFiles:
 
 
 def fitting(blocks: list[bytes], most_packets: int | None, packets: int, most_octets: int | None, octets: int) -> int:
-    """Return the number of `blocks` that reach a limit, or all of them."""
+    """Return the number of `blocks` that reach a limit, or of all."""
     count = len(blocks) if most_packets is None else max(0, min(len(blocks), most_packets - packets))
     if most_octets is None:
         return count

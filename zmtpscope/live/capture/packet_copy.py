@@ -14,10 +14,11 @@ CHUNK = select.PIPE_BUF
 """Octets of one write. A pipe for which poll(2) reports room takes this many without blocking."""
 READ_AHEAD = 1 << 18
 PATIENCE = 0.05
-"""Seconds for a full pipe, so that a slow reader does not delay the analysis."""
+"""Seconds that `copy` waits for a full pipe, so that a slow reader does not delay the analysis."""
 
 
 def is_pipe(path: str) -> bool:
+    """Whether `path` is a FIFO or character device, whose octets cannot be read back."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):  # the path is new, or the capture process reports the error
@@ -44,14 +45,17 @@ class PacketCopy:
 
     @property
     def awaits_reader(self) -> bool:
+        """Whether no program has opened the FIFO for reading."""
         return not self.is_closed and not self._opens()
 
     def copied(self, file: int) -> int:
         return self._copied[file] if file < len(self._copied) else 0
 
     def copy(self, files: Sequence[CaptureFile], patience: float | None) -> bool:
-        """Copy new octets, waiting `patience` seconds for a full pipe (None: no limit). Return whether everything was
-        copied, or the pipe was closed."""
+        """Copy new octets. Return whether everything was copied, or the pipe was closed.
+
+        `patience`: seconds to wait for a full pipe, None for no limit.
+        """
         if self.is_closed or not self._opens():
             return self.is_closed
         try:
@@ -99,8 +103,10 @@ class PacketCopy:
         return True
 
     def _has_room(self, patience: float | None) -> bool:
-        """Return whether the pipe takes octets within `patience` seconds. Raises `BrokenPipeError` if its reader has
-        closed it."""
+        """Wait until the pipe takes octets, at most `patience` seconds (None: forever); return whether it does.
+
+        Raises `BrokenPipeError` if the reader has closed the pipe.
+        """
         for _, events in self._poll.poll(None if patience is None else patience * 1000):
             if events & select.POLLERR:
                 raise BrokenPipeError

@@ -1,7 +1,7 @@
 """A packet socket (packet(7)) with the filter of a capture.
 
 Without a protocol the socket receives nothing before it is bound, after its filter is set. For several interfaces one
-socket is bound to all interfaces and its filter selects them, so packets stay in order of arrival.
+socket is bound to all and its filter selects, so packets stay in order of arrival.
 """
 
 from __future__ import annotations
@@ -46,13 +46,15 @@ MAX_INTERFACES = 64
 
 
 class CannotCapture(Exception):
+    """A capture cannot start or continue. The text is the reason, `hint` the remedy."""
+
     def __init__(self, sentence: str, hint: str | None = None) -> None:
         super().__init__(sentence)
         self.hint = hint
 
 
 class EngineRefused(Exception):
-    """An engine does not work here, for example because a program is missing."""
+    """An engine does not work here, for example because a program is missing. The text is the reason."""
 
 
 class CapturedInterface(NamedTuple):
@@ -68,7 +70,11 @@ class Batch(NamedTuple):
 
 
 class PacketSource(Protocol):
-    """`counts` are the packets read from each."""
+    """A packet socket, or a program that captures.
+
+    `interfaces` are those with packets or requested by name, in the order of their numbers in the file. `counts` are
+    the packets read from each.
+    """
 
     delay: float
     """Seconds from the time stamp of a packet until `read` returns it."""
@@ -77,7 +83,7 @@ class PacketSource(Protocol):
 
     @property
     def due(self) -> float:
-        """Return when to call `read` without an event of poll(2), on the monotonic clock."""
+        """Return when to call `read` even without an event of poll(2), on the monotonic clock."""
 
     @property
     def interfaces(self) -> list[CapturedInterface]: ...
@@ -96,8 +102,8 @@ class PacketSource(Protocol):
 class PacketSocket(ABC):
     """Receives packets of the interfaces of `settings`.
 
-    With several interfaces, the first entry of `interfaces` stands for all of them and has no packets, since the kernel
-    counts their drops together. Raises `CannotCapture` or `PermissionError`.
+    With several interfaces, the first entry of `interfaces` means all and has no packets, since the kernel counts their
+    drops together. Raises `CannotCapture` or `PermissionError`.
     """
 
     delay = 0.0
@@ -194,7 +200,8 @@ class PacketSocket(ABC):
         return inf
 
     @abstractmethod
-    def read(self) -> Batch | None: ...
+    def read(self) -> Batch | None:
+        """Return some of the available packets, or None."""
 
     def _add(self, interface: CapturedInterface) -> None:
         self.interfaces.append(interface)
@@ -204,11 +211,12 @@ class PacketSocket(ABC):
         return self.socket.fileno()
 
     def stop(self) -> None:
+        """Receive no more; packets received earlier can still be read."""
         self._set_filter([REJECT])
 
     def statistics(self) -> tuple[int, int, int]:
-        """Return the kernel's counts since the last call: packets that passed the filter, dropped packets, and times
-        that the ring was full."""
+        """Return the kernel's counters since the last call: packets that passed the filter, those of them dropped, and
+        times that the ring was full."""
         counts = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12)
         received, dropped, *freezes = struct.unpack(f"={len(counts) // 4}I", counts)
         return received, dropped, freezes[0] if freezes else 0
@@ -247,7 +255,7 @@ class PacketSocket(ABC):
 
 
 def _by_link_type(programs: Mapping[int, Program]) -> list[Instruction]:
-    """Join the programs so that the filter of the packet's link type runs. Reject packets of other link types.
+    """Run the filter of the packet's link type, and reject packets of other link types.
 
     For unknown link types the program of raw IP starts at the network header.
     """

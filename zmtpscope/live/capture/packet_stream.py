@@ -52,6 +52,7 @@ class PacketStream:
 
     @property
     def has_header(self) -> bool:
+        """Whether the interfaces are known."""
         return bool(self.interfaces)
 
     @property
@@ -59,7 +60,7 @@ class PacketStream:
         return sum(interface.dropped for interface in self._statistics.interfaces.values())
 
     def feed(self, octets: bytes) -> Batch | None:
-        """Add octets and return complete packets. Raises `CannotCapture`."""
+        """Add octets; return the packets that are now complete. Raises `CannotCapture`."""
         self._source.feed(octets)
         if self._pcap is None and self._pcapng is None and not self._begin():
             return None

@@ -29,6 +29,7 @@ class PrivateFolders:
     def __init__(self) -> None:
         self.directories: list[str] = []
         self.notices: list[str] = []
+        """Sentences for people; the caller removes them after printing."""
         self._candidates = _candidates()
         for folder, _ in self._candidates:
             remove_abandoned(folder)
@@ -66,8 +67,7 @@ class PrivateFolders:
 
 
 def _candidates() -> list[tuple[str, RingLimits]]:
-    """Create a directory in the next folder, after the error `why` of the previous one. Return the prefix of its file
-    names, and their limits. Raises `CannotCapture` if no folder is left."""
+    """Return the folders, best first: TMPDIR or /var/tmp (/tmp is often in memory), then memory."""
     first = os.environ.get("TMPDIR")
     if not first:
         first = "/var/tmp" if os.access("/var/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
@@ -75,6 +75,7 @@ def _candidates() -> list[tuple[str, RingLimits]]:
 
 
 def hold(directory: str) -> int:
+    """Lock the directory of a private capture; return its descriptor. Raises `OSError`."""
     import fcntl  # missing on some systems that import this module
 
     descriptor = os.open(directory, os.O_RDONLY)

@@ -23,7 +23,7 @@ CAPABILITY_VERSION_3 = 0x20080522  # <linux/capability.h>
 
 
 class MissingRights(NamedTuple):
-    """Why this process cannot capture. `ways` are shell commands and their effects."""
+    """Why this process cannot capture, and shell commands as remedies, with their effects."""
 
     sentence: str
     ways: tuple[tuple[str, str], ...]
@@ -37,17 +37,20 @@ class User(NamedTuple):
 
 
 class UnknownUser(Exception):
-    pass
+    """The user does not exist, or only root can switch to it; the text is the reason."""
 
 
 class RightsKept(Exception):
-    pass
+    """Privileges could not be dropped, so the process must end; the text is the reason."""
 
 
 def missing_rights(
     command: Sequence[str], interface: str, *, namespace: str | None = None, filter_text: str = ""
 ) -> MissingRights | None:
-    """Return the missing privileges, or None. `command` is the command line with the program."""
+    """Return the missing privileges, None if there are none or if the system has no packet sockets.
+
+    `command` is the command line with the program; `interface`, `namespace` and `filter_text` are its arguments.
+    """
     if not hasattr(socket, "AF_PACKET"):
         return None
     needed = [CAP_NET_RAW, *([] if namespace is None else [CAP_SYS_ADMIN])]
@@ -117,7 +120,10 @@ def _effective_capabilities() -> int:
 
 
 def invoking_user(name: str | None, environment: Mapping[str, str]) -> User | None:
-    """Return the user that root should become: `name`, or else the user who ran sudo, or None. Raises `UnknownUser`."""
+    """Return the user that root should become: `name`, or else the user who ran sudo.
+
+    None keeps the user. Raises `UnknownUser`.
+    """
     if sys.platform == "win32":
         return None
     if name is not None:
@@ -156,8 +162,8 @@ def _user_numbered(uid: int, gid: int) -> User:
 def become(user: User | None) -> None:
     """Drop root and all capabilities permanently, and continue as `user`, or as the current user if None.
 
-    Without a user root keeps its capabilities. Call it in a process with one thread, after opening the sockets and
-    before reading from them. Raises `RightsKept`.
+    Without a user root keeps its capabilities. The process must have one thread, its sockets open, and must not have
+    read from them. Raises `RightsKept`.
     """
     if sys.platform == "win32":
         return
@@ -194,7 +200,7 @@ def _may_become_root() -> bool:
 
 
 def _clear_capabilities() -> None:
-    """Remove all capabilities of this thread."""
+    """Remove all capabilities of this thread, inheritable ones too, and check that none are left."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, the lower 32 bits and then the upper

@@ -1,8 +1,8 @@
 """The capture process `python -m zmtpscope.live.capture.process`, started by `session.py`.
 
-Standard input is one line of JSON, the settings, then one command per line: `consumed FILE OCTETS` and `stop`. The
-process ends when its input ends. It reports changes on standard output, one line of JSON at most every 10 ms, and never
-waits for a busy reader.
+It only writes packets to files, so that slow readers never delay it. Standard input is one line of JSON, the settings,
+then one command per line: `consumed FILE OCTETS` and `stop`. The process ends when its input ends. It reports changes
+on standard output, one line of JSON at most every 10 ms, and never waits for a busy reader.
 
 The sockets open before other modules are loaded; packets wait in the kernel meanwhile.
 """
@@ -24,7 +24,7 @@ from zmtpscope.live.capture.packet_socket import CannotCapture
 from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
 
 LOOP = "zmtpscope.live.capture.loop"
-"""This module needs numpy, which takes a tenth of a second to load."""
+"""The module of the capture loop. It needs numpy, which takes a tenth of a second to load."""
 
 
 def main() -> None:

@@ -28,19 +28,23 @@ A short time would waste most of the ring when few packets arrive.
 LOOK, SETTLE = 0.015, 0.001
 """Seconds between looks at the block that the kernel is filling, and from a look until its packets are taken."""
 KERNEL, USER = 0, 1
-"""Other bits of a block's status are ignored."""
+"""Owners of a block. Other bits of its status are ignored."""
 
 # native formats: the kernel writes meanwhile, and an aligned native number is read at once
 _block = struct.Struct("@8xIIII").unpack_from
 """struct tpacket_block_desc: status, packets, offsets of the first packet and of the end."""
 _owner = struct.Struct("@8xII").pack_into
+"""Status and packets of struct tpacket_block_desc."""
 _header = struct.Struct("@II44xi").unpack_from
-"""Fields of struct tpacket3_hdr and the address after it: the offset of the next header, seconds, and the index of the
-interface, which the kernel sets last."""
+"""struct tpacket3_hdr and the address after it: offset of the next header, seconds, and the index of the interface,
+which the kernel sets last."""
 
 
 class RingSocket(PacketSocket):
-    """Receives packets from a ring. Raises `OSError` if the kernel has no ring."""
+    """A socket whose packets the kernel writes to a ring.
+
+    Raises `OSError` if the kernel has no ring; another engine may work then.
+    """
 
     delay = 3 * LOOK
 
@@ -59,8 +63,9 @@ class RingSocket(PacketSocket):
         self._at = 0
         """Offset of the next packet's header; 0 if no packet of the block was taken."""
         self._taken = 0
+        """Packets taken from the block."""
         self._found = 0
-        """Complete packets of the block, not taken yet."""
+        """Further packets that the last look found complete."""
         self._looked = 0.0
         self._bind()
 
@@ -69,8 +74,11 @@ class RingSocket(PacketSocket):
         return self._looked + (SETTLE if self._found else LOOK)
 
     def read(self) -> Batch | None:
-        """Return the next packets, if any: the remaining ones of a full block, or those that the previous call found
-        complete."""
+        """Return the next packets, if any.
+
+        If the kernel has finished the block, these are all remaining ones, otherwise those that the previous call found
+        complete.
+        """
         begin = self._block * BLOCK
         status, count, first, end = _block(self._ring, begin)
         at = self._at or begin + first
@@ -112,6 +120,7 @@ class RingSocket(PacketSocket):
         return packet_batch(octets, headers, self.settings.snap_length, self._count)
 
     def _hand_back(self, first: int, end: int) -> None:
+        """Zero the packets of the block and give it back to the kernel."""
         self._octets[first:end] = self._zeros[: end - first]
         _owner(self._ring, self._block * BLOCK, KERNEL, 0)
         self._block = (self._block + 1) % self._blocks

@@ -46,7 +46,7 @@ HEADER = np.dtype(
 )
 """struct tpacket3_hdr before each packet, and the address after it. Offsets are relative to its start."""
 PACKET_FIELDS = ("kind", "length", "interface", "high", "low", "captured", "original")
-"""Header of an Enhanced Packet Block (draft-ietf-opsawg-pcapng, section 4.3)."""
+"""Fields of an Enhanced Packet Block before its packet (draft-ietf-opsawg-pcapng, section 4.3)."""
 PACKET_HEADER = np.dtype([(name, "<u4") for name in PACKET_FIELDS])
 LENGTH = np.dtype("<u4")
 TAG = np.dtype([("type", ">u2"), ("tag", ">u2")])

@@ -23,18 +23,19 @@ MAGIC, MAJOR, MINOR = 0xA1B2C3D4, 2, 4
 WAIT = 0.01
 """Seconds between looks while there are no packets."""
 RETIRE = 10
-"""Milliseconds that the kernel holds packets back."""
+"""Milliseconds after which the kernel hands over waiting packets."""
 DLT_RAW, RAW_IP = (12, 14), 101
 """DLT numbers of raw IP on different systems, and its LINKTYPE in files."""
 
 NAME = "scapy"
+"""Prefix of lines on standard error."""
 
 _file = Struct("=IHHiIII").pack
 _record = Struct("=IIII").pack
 
 
 class Refused(Exception):
-    pass
+    """libpcap has failed, with this message."""
 
 
 class Loop:
@@ -66,6 +67,7 @@ class Loop:
             raise Refused(self._error())
 
     def copy(self, output: BinaryIO) -> None:
+        """Write packets until the loop is stopped."""
         link_type = self.libpcap.pcap_datalink(self._handle)
         link_type = RAW_IP if link_type in DLT_RAW else link_type
         output.write(_file(MAGIC, MAJOR, MINOR, 0, 0, self.snap_length, link_type))
@@ -118,6 +120,7 @@ def main() -> None:
 
 
 def refuse(sentence: str) -> NoReturn:
+    """Exit with an error in the format of tcpdump."""
     sys.exit(f"{NAME}: {sentence}")
 
 

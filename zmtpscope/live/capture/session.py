@@ -23,7 +23,7 @@ CHUNK = 1 << 16
 
 
 class CaptureRefused(Exception):
-    """The text is the reason; each line of `hint` is one remedy."""
+    """A capture cannot start. The text is the reason; each line of `hint` is one remedy."""
 
     def __init__(self, sentence: str, hint: str | None = None) -> None:
         super().__init__(sentence)
@@ -42,14 +42,15 @@ class CaptureFile(NamedTuple):
 class CaptureStatus:
     """The state of a capture, from the last report of the capture process.
 
-    `passed_over` are the reasons why earlier engines failed. `names` are the requested interfaces, `interfaces` the
-    interfaces in the file.
+    `engine` captures; `passed_over` are the reasons why earlier engines failed. `names` are the requested interfaces,
+    `interfaces` those in the file. `packets` and `octets` were written.
 
     `kernel_drops` packets did not fit into the kernel's buffer, which was full `freezes` times. `unread_drops` packets
     found no room in unread files, or were left in the buffer at the end. All packets up to `known_until` (ns since the
     epoch) are in `files` or lost; this time advances without packets, too.
 
-    `notices` are messages for the user, which the caller removes after printing; the oldest are discarded.
+    `notices` are messages for people, which the caller removes after printing; the oldest are discarded. `failure` is
+    the reason of an early end.
     """
 
     engine: str = ""
@@ -81,8 +82,10 @@ class CaptureSession:
         self._consumed: dict[int, int] = {}
 
     def start(self) -> None:
-        """Start the capture. On return sockets and file are open, and the process has dropped root. Raises
-        `CaptureRefused`."""
+        """Start the capture. On return the sockets and the first file are open, and the process has dropped root.
+
+        Raises `CaptureRefused`.
+        """
         # -P: import nothing from the working directory, which may belong to another user
         command = [sys.executable, "-P", "-m", PROCESS]
         # its own process group: `close` also kills its children, and the terminal interrupts none of them
@@ -120,7 +123,7 @@ class CaptureSession:
         self._release()
 
     def stop(self) -> None:
-        """Stop capturing. `wait` returns False once the received packets are written."""
+        """Stop capturing, and write the received packets. `wait` returns False at the end."""
         self._send("stop")
 
     def close(self) -> None:
@@ -138,6 +141,7 @@ class CaptureSession:
         self._held.clear()
 
     def _hold(self, directories: Iterable[str]) -> None:
+        """Lock directories, to be removed at the end."""
         for directory in directories:
             if directory not in self._held:
                 self._held[directory] = hold(directory)
@@ -155,6 +159,7 @@ class CaptureSession:
                 os.write(self._process.stdin.fileno(), line.encode() + b"\n")
 
     def _read_on(self) -> None:
+        """Read the process's output, or detect its end."""
         assert self._process is not None
         assert self._process.stdout is not None
         more = os.read(self._process.stdout.fileno(), CHUNK)
@@ -176,6 +181,7 @@ class CaptureSession:
         self._release()
 
     def _end_early(self) -> None:
+        """Note that the process ended without a report. Its files remain."""
         assert self._process is not None
         _, errors = self._process.communicate()
         code = self._process.returncode

@@ -8,7 +8,7 @@ from zmtpscope.live.capture.interfaces import ANY
 
 Instruction = tuple[int, int, int, int]
 Program = tuple[Instruction, ...]
-"""Code, jt, jf and k of each BPF instruction."""
+"""Classic BPF: code, jt, jf and k of each instruction."""
 
 SNAP_LENGTH = 262_144
 """Default of tcpdump and dumpcap, in octets."""
@@ -35,15 +35,15 @@ class RingLimits(Limits):
 
 @dataclass(frozen=True)
 class CaptureSettings:
-    """Settings of the capture process.
+    """The command passes these to the capture process as one line of JSON.
 
     `interfaces` are names, or only `any`. `filter` is the text of the filter, `programs` its compiled form by link
-    type; packets of other link types are rejected.
+    type; packets of other link types are rejected. Without `filter` all packets match.
 
     `write_to` is the output file, or with `ring` the prefix of file names; existing files are replaced. Without
     `write_to`, two private files are written in turn. `engine` is one of `engines.ENGINES`, by default the first that
-    works. `netns` is the network namespace to enter (a name or process id). The process becomes `user` once the sockets
-    are open. Hints repeat the command line `command`.
+    works. `netns` is the network namespace to enter (a name or process id), `user` the user to become once the sockets
+    are open. Hints repeat `command`, the command line.
     """
 
     interfaces: tuple[str, ...] = (ANY,)

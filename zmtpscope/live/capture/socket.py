@@ -28,6 +28,7 @@ SO_TIMESTAMPNS, SO_RCVBUFFORCE, PACKET_AUXDATA = 35, 33, 8
 MAX_PACKETS = 1024
 """Maximum packets read before other events are handled."""
 ROOM = 512
+"""Octets for the control messages of a packet."""
 
 Address = tuple[str, int, int, int, bytes]
 """Interface, protocol, packet type, hardware type, address."""
@@ -37,9 +38,9 @@ _about = struct.Struct("=IIIHHHH").unpack  # struct tpacket_auxdata
 
 
 class MessageSocket(PacketSocket):
-    """A packet socket that reads one packet per system call."""
+    """A packet socket that reads one packet per system call, with the methods of `ring.RingSocket`."""
 
-    delay = 0.02  # from the processor that receives the packet
+    delay = 0.02  # only the delay of the processor that received the packet
 
     def __init__(self, settings: CaptureSettings) -> None:
         super().__init__(settings)
@@ -68,7 +69,7 @@ class MessageSocket(PacketSocket):
         return Batch(blocks, np.array(captured, np.int64)) if blocks else None
 
     def _frame(self, captured: int, about: dict[int, bytes], address: Address) -> tuple[bytes, int]:
-        """Return a packet as a pcapng block, and its captured octets in the block."""
+        """Return a packet as a pcapng block, and how many of its `captured` octets the block contains."""
         name, _, _, hardware_type, _ = address
         seconds, nanoseconds = _time(about[SO_TIMESTAMPNS])
         status, original, _, _, network, tag, tag_type = _about(about[PACKET_AUXDATA])

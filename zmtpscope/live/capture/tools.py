@@ -34,6 +34,7 @@ CHUNK = 1 << 18
 MAX_AT_THE_END = 128 << 20
 OPENING_SECONDS, ENDING_SECONDS = 10.0, 2.0
 KERNEL_DROPS = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
+"""Message of tcpdump with the kernel's drops."""
 
 
 def dumpcap(settings: CaptureSettings) -> Tool:
@@ -50,7 +51,7 @@ def dumpcap(settings: CaptureSettings) -> Tool:
 
 
 def tcpdump(settings: CaptureSettings) -> Tool:
-    """tcpdump captures from one interface only. Raises `EngineRefused`."""
+    """Start tcpdump, which captures from one interface only. Raises `EngineRefused`."""
     command = [_program("tcpdump"), "-U", "-w", "-", "-i", _only_name(settings), "-s", str(settings.snap_length)]
     command += ["-B", str(max(1, settings.buffer_octets >> 10))]
     if sys.platform == "linux":
@@ -78,6 +79,7 @@ def _only_name(settings: CaptureSettings) -> str:
 
 
 def _program(name: str) -> str:
+    """Return the path of an executable program. Raises `EngineRefused`."""
     path = _find(name, os.X_OK)
     if path is not None:
         return path
@@ -86,6 +88,7 @@ def _program(name: str) -> str:
 
 
 def _find(name: str, mode: int) -> str | None:
+    """Return the first file of this name with access `mode`."""
     folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *MORE_FOLDERS])
     return shutil.which(name, mode, folders)
 
@@ -106,7 +109,7 @@ TOOLS = {"dumpcap": dumpcap, "tcpdump": tcpdump, "scapy": scapy}
 
 
 class Tool:
-    """A running program that captures. Raises `EngineRefused`."""
+    """A running program that captures, as a `PacketSource`. Raises `EngineRefused`."""
 
     has_read_all = True
     due = inf
@@ -145,6 +148,7 @@ class Tool:
         return self._stream.counts
 
     def _await_the_beginning(self) -> None:
+        """Wait until the program has opened its interfaces. Raises `CannotCapture`."""
         deadline = time.monotonic() + OPENING_SECONDS
         while not self._stream.has_header:
             if not self._waits_until(deadline):
@@ -161,7 +165,7 @@ class Tool:
         return self._output.fileno()
 
     def read(self) -> Batch | None:
-        """Return the next packets. Raises `CannotCapture` if the program has ended by itself."""
+        """Return the next packets, if any. Raises `CannotCapture` if the program has ended by itself."""
         while self._rest:
             batch = self._rest.popleft()
             if batch is not None:
@@ -188,13 +192,17 @@ class Tool:
             self._process.wait(max(0.0, deadline - time.monotonic()))
 
     def _read_until(self, deadline: float) -> None:
+        """Read output until the program ends, at most `MAX_AT_THE_END` octets."""
         left = MAX_AT_THE_END
         while left > 0 and self._waits_until(deadline) and (octets := os.read(self.fileno(), CHUNK)):
             self._rest.append(self._stream.feed(octets))
             left -= len(octets)
 
     def statistics(self) -> tuple[int, int, int]:
-        """Return the packets since the last call, and the kernel's drops, known only at the end."""
+        """Return the packets since the last call, and the kernel's drops, known only at the end.
+
+        The number of full buffers is unknown.
+        """
         dropped = self._stream.dropped
         if self._is_stopped:
             dropped += sum(map(int, KERNEL_DROPS.findall(self._errors_so_far())))
@@ -204,7 +212,7 @@ class Tool:
         return news
 
     def check(self) -> list[str]:
-        """`read` detects the end of the program."""
+        """Return nothing: `read` detects the end of the program."""
         return []
 
     def close(self) -> None:

@@ -9,16 +9,17 @@ from typing import NamedTuple
 from zmtpscope.records import from_text
 
 LARGEST = 64 << 20
+"""Octets of a message read from a file or a stream."""
 AT_ONCE = 1 << 18
 TAB = b"\t"
 
 
 class BadMessage(ValueError):
-    pass
+    """The text contains the input and the reason."""
 
 
 class Notation(NamedTuple):
-    """The user's notation for messages.
+    """How the user writes messages.
 
     `separator` separates the parts of a message; None for one part a line. The first part of an `addressed` message
     ends at the first TAB and is a `text` (`zmtpscope.records`), so that any octets can be typed.
@@ -51,7 +52,7 @@ class Notation(NamedTuple):
         ]
 
     def argument(self, text: str) -> list[bytes]:
-        """Split one argument into message parts."""
+        """Split one argument into message parts. Raises `BadMessage`."""
         return [_content(text[1:])] if _names_a_file(text) else self.parts(_literal(text))
 
     def _part(self, written: bytes, number: int) -> bytes:
@@ -63,10 +64,13 @@ class Notation(NamedTuple):
 
 
 def typed_octets(written: bytes) -> bytes:
+    """Return the octets of a `text` (`zmtpscope.records`)."""
     return from_text(written.decode("utf-8", "backslashreplace"))
 
 
 class Splitter:
+    """Splits a stream into messages. `end` is the octet after each, optional after the last."""
+
     def __init__(self, end: bytes, name: str = "standard input") -> None:
         self.end = end
         self._name = name
@@ -91,6 +95,7 @@ class Splitter:
         return pieces
 
     def finish(self) -> list[bytes]:
+        """Return the octets after the last `end` as a message."""
         rest = b"".join(self._held)
         self._held.clear()
         self.count += bool(rest)

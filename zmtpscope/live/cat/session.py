@@ -41,14 +41,14 @@ CATCH_UP = 0.1
 
 
 class Unexpected(Exception):
-    pass
+    """An unexpected message arrived; the text describes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
     """The condition that ends a run.
 
-    `count` messages are received, or sent if the socket never receives. `wait`: seconds for a connection and for each
+    `count`: messages received, or sent if the socket never receives; `wait`: seconds for a connection and for each
     reply; `rate`: messages per second; `expected`: a part of every received message.
     """
 
@@ -66,13 +66,13 @@ class ConnectionLog:
 
     def __init__(self, say: Callable[[str], None], *, listens: bool, asks: bool = False) -> None:
         self.failure: PeerError | None = None
-        """Why there is no connection. A later `Unreachable` does not replace the error of a peer that answered."""
+        """Why there is no connection. The error of a peer that was reached is not replaced by a later `Unreachable`."""
         self.lost = False
-        """A connection that we opened ended before all messages were delivered."""
+        """Whether a connection that we opened ended before all messages were delivered."""
         self.welcomed = asyncio.Event()
-        """Set on each new connection."""
+        """This event is set on each new connection."""
         self.wanted = asyncio.Event()
-        """Set when a peer has subscribed to messages of our publisher."""
+        """This event is set when a peer has subscribed to messages of our publisher."""
         self._say = say
         self._listens = listens
         self._asks = asks
@@ -82,6 +82,7 @@ class ConnectionLog:
         self._counts: Counter[str] = Counter()
 
     def __call__(self, remote: str, what: PeerEvent | PeerError | ConnectionClosed) -> None:
+        """Handle an event of the socket (its `Report`)."""
         if isinstance(what, Ready):
             self._was_ready, self.failure = True, None
             self.welcomed.set()
@@ -98,6 +99,7 @@ class ConnectionLog:
             self._failed(remote, ClosedHalfWay("the other side closed the connection"), lost=what.lost)
 
     def _dropped(self, remote: str, what: Dropped) -> None:
+        """Report a dropped message. Only the first `MAX_LINES_OF_A_KIND` are formatted."""
         text = (
             f"{remote}: dropped {_described(what.parts)}: {what.reason}"
             if self._counts["dropped"] < MAX_LINES_OF_A_KIND
@@ -117,12 +119,14 @@ class ConnectionLog:
             self.failure = error
 
     def say(self, kind: str, text: str) -> None:
+        """Print a line, at most `MAX_LINES_OF_A_KIND` of this kind."""
         self._counts[kind] += 1
         count = self._counts[kind]
         if count <= MAX_LINES_OF_A_KIND:
             self._say(text + (f"; further {kind} are only counted" if count == MAX_LINES_OF_A_KIND else ""))
 
     def finish(self) -> None:
+        """Print the totals of lines that were only counted."""
         if self._soon is not None:
             self._soon.cancel()
         for kind, count in self._counts.items():
@@ -162,7 +166,9 @@ class CatSession:
         self._route = ROUTES[self._socket_type]
         self._publishes = self._socket_type in PUBLISHERS or self._socket_type == "RADIO"
         self._idle_since: float | None = None
+        """Start of the current wait for a message."""
         self._due: float | None = None
+        """Time of the next message at the requested rate."""
         self._undelivered: PeerError | None = None
 
     async def run(self) -> None:
@@ -187,6 +193,7 @@ class CatSession:
     # -- one method per kind of socket type ----------------------------------------------------------------------------
 
     async def _send_all(self) -> None:
+        """Send all input and wait until the system has taken it."""
         await self._connect()
         if self.source is None:
             return
@@ -225,6 +232,7 @@ class CatSession:
                     return
 
     async def _answer_all(self) -> None:
+        """Answer one request after the other, until no answers are left."""
         await self._connect()
         assert self.source is not None
         while not self._has_enough:
@@ -239,7 +247,7 @@ class CatSession:
             await self._say(parts)
 
     async def _send_and_receive(self) -> None:
-        """After the last message, silence ends the run."""
+        """Send and receive at once. After the last message, silence ends the run."""
         async with running(self._send_all()) as sending, running(self._receive_all()) as receiving:
             await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
@@ -307,8 +315,10 @@ class CatSession:
             raise failure or TooSlow(f"no {'further ' if self.received else ''}message arrived within {limit:g} s")
 
     async def _receive(self, most: int | None = 1) -> list[list[bytes]]:
-        """Receive the next message, or up to `most` waiting ones, and write them. Output is flushed when no messages
-        wait."""
+        """Receive the next message, or up to `most` waiting ones, and write them.
+
+        Output is flushed when no more messages wait.
+        """
         if not self.socket.waiting:
             await self.output.flush()
             self._idle_since = asyncio.get_running_loop().time()
@@ -326,6 +336,7 @@ class CatSession:
         return messages
 
     async def _say(self, parts: list[bytes]) -> None:
+        """Send a message when the requested rate allows it."""
         if self.goal.rate is not None:
             now = asyncio.get_running_loop().time()
             due = now if self._due is None else max(self._due, now - CATCH_UP)
@@ -348,6 +359,7 @@ class CatSession:
             raise BadMessage(str(error)) from None
 
     async def _send_when_connected(self, parts: list[bytes]) -> None:
+        """Send to the peer named by the first part, once it has connected."""
         limit = self.goal.wait or WAIT
         try:
             async with asyncio.timeout(limit):
@@ -362,6 +374,7 @@ class CatSession:
 
 @asynccontextmanager
 async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator[asyncio.Task[Any]]:
+    """Run a task that is cancelled at the end of the block."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         yield task

@@ -34,6 +34,7 @@ class Worker:
             work()
 
     def close(self) -> None:
+        """End the thread after the calls made so far."""
         self._calls.put(None)
 
     async def call(self, function: Callable[[], Result]) -> Result:
@@ -67,12 +68,13 @@ LARGEST_OUTPUT = 1 << 18
 
 class Messages(Protocol):
     def batches(self) -> AsyncIterator[Sequence[list[bytes]]]:
-        """Yield messages as they arrive. Raises `BadMessage`."""
+        """Yield the available messages, then later ones. Raises `BadMessage`."""
 
     async def next(self) -> list[bytes] | None:
-        """Return None after the last message. Raises `BadMessage`."""
+        """Return the next message to send, None after the last. Raises `BadMessage`."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Stop reading input."""
 
 
 class GivenMessages:

@@ -17,7 +17,7 @@ OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class KeyLogError(Exception):
-    pass
+    """One line: the path, the reason and the remedy."""
 
 
 def open_key_log(path: Path) -> FileIO:
@@ -65,7 +65,7 @@ class KeyLog:
 
     @classmethod
     def beside(cls, capture: Path) -> KeyLog:
-        """The key log of a capture file: `out.keys` for `out.pcapng`."""
+        """Return the key log of a capture file: `out.keys` for `out.pcapng`."""
         path = capture.with_suffix(".keys")
         if path == capture:
             raise KeyLogError(f"{capture}: its key log would have the same name; name the capture differently")

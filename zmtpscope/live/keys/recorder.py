@@ -28,8 +28,9 @@ from zmtpscope.ownership import exposed, exposed_in
 
 SOURCE = Path(__file__).with_name("key_recorder.c")
 KEY_LOG_VARIABLE = "ZMTPSCOPE_KEY_LOG"
-"""The source of the library contains the same name."""
+"""Path of the key log. The source of the library contains the same name."""
 LIBRARY = "zmtpscope-key-recorder-"
+"""Starts the file name of the compiled library."""
 LINE = re.compile(rb"CURVE_SHARED ([0-9a-f]{64}) [0-9a-f]{64}\n")
 LONGEST_LINE = 200
 COMPILER_OPTIONS = ["-O2", "-std=gnu11", "-fPIC", "-shared"]
@@ -39,14 +40,16 @@ Handler = Callable[[int, FrameType | None], None]
 
 
 class KeyRecordingError(Exception):
-    pass
+    """One line: the path or program, the reason and the remedy."""
 
 
 class KeyRecording:
-    """A program to run with its keys recorded.
+    """A program to run with its keys recorded. All checks are made when the object is created.
 
-    `command` is the program, searched in PATH, and its arguments. `key_log` is created (mode 0600) or appended to. The
-    constructor makes all checks and raises `KeyRecordingError`.
+    `command` is the program, searched in PATH, and its arguments. `key_log` is created (mode 0600) or appended to.
+    Raises `KeyRecordingError` if the system is not Linux; the program is missing or runs with other rights than its
+    caller; the library cannot be compiled, or not be kept where only the user can write; the key log is not a file that
+    only the user can read.
     """
 
     def __init__(self, command: Sequence[str], key_log: Path) -> None:
@@ -102,7 +105,7 @@ class KeyRecording:
         return {**os.environ, "LD_PRELOAD": ":".join(preloaded), KEY_LOG_VARIABLE: str(self._key_log)}
 
     def connections(self) -> int:
-        """Connections whose keys were added since this object was created."""
+        """Number of connections whose keys were added since this object was created."""
         try:
             with open(self._key_log, "rb") as file:
                 file.seek(self._start)
@@ -114,7 +117,7 @@ class KeyRecording:
 
 @contextmanager
 def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
-    """Handle signals in the block, except ignored ones (`nohup`): the program inherits ignored signals, but no
+    """Handle signals within the block, except ignored ones (`nohup`): the program inherits ignored signals, but no
     handlers."""
     before = {number: signal.getsignal(number) for number in numbers}
     caught = [number for number in numbers if before[number] is not signal.SIG_IGN]
@@ -128,7 +131,7 @@ def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
 
 
 def _program(name: str) -> str:
-    """Return the program's file. Raises `KeyRecordingError` if the loader does not preload libraries into it."""
+    """Return its file, if the system's loader will preload a library into it."""
     program = shutil.which(name)
     if program is None:
         raise KeyRecordingError(f"{name}: no such program, or no permission to run it")
@@ -148,7 +151,7 @@ def _program(name: str) -> str:
 
 
 def _interpreter(program: str) -> str | None:
-    """Return the interpreter on the `#!` line of a script, whose rights apply instead of the rights of the script."""
+    """Return the interpreter on the `#!` line of a readable script. Its rights apply, not those of the script."""
     try:
         with open(program, "rb") as file:
             first = file.readline(4096)
@@ -159,6 +162,7 @@ def _interpreter(program: str) -> str | None:
 
 
 def _attributes(path: str) -> list[str]:
+    """Return names of extended attributes; none if the file system has none."""
     try:
         return os.listxattr(path)
     except OSError:
@@ -166,7 +170,7 @@ def _attributes(path: str) -> list[str]:
 
 
 def _library() -> Path:
-    """Return the library in the user's cache, compiled if needed.
+    """Return the compiled library in the user's cache, compiled if needed.
 
     It runs inside other programs, so no other user may have put it there.
     """
@@ -197,8 +201,10 @@ def _library() -> Path:
 
 
 def _is_ours(library: Path) -> bool:
-    """Whether only the user can have written the library. Its name is predictable, so another user may have put a file
-    there."""
+    """Whether only its user can have written the library.
+
+    Its name is predictable, and other users may have been able to write to the folder before.
+    """
     try:
         status = library.lstat()
     except FileNotFoundError:
@@ -207,7 +213,7 @@ def _is_ours(library: Path) -> bool:
 
 
 def _cache_folder() -> Path:
-    """Return the cache folder, in which no other user can replace files."""
+    """Return the folder `zmtpscope` of the user's cache, in which no other user can replace files."""
     home = os.environ.get("XDG_CACHE_HOME", "")
     try:
         cache = Path(home) if os.path.isabs(home) else Path.home() / ".cache"
@@ -227,6 +233,7 @@ def _cache_folder() -> Path:
 
 
 def _check_folder(folder: Path) -> None:
+    """Raise `KeyRecordingError` if other users can write to `folder` or its parents."""
     found = exposed_in(folder)
     if found is None:
         return

@@ -1,4 +1,4 @@
-"""Creates sockets."""
+"""Creates sockets. All arguments are checked before anything is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints, and checks of socket arguments."""
+"""Endpoints, and checks of socket arguments, so that errors are raised at the call."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ Text = str | bytes
 
 
 def checked_parts(parts: object) -> list[bytes]:
+    """Raises `TypeError` unless `parts` is a list (or tuple) of octets, `ValueError` if it is empty."""
     if not isinstance(parts, list | tuple):
         raise TypeError(f"a message is a list of parts, for example [b'hello'], not {_kind(parts)}")
     if not parts:
@@ -85,6 +86,7 @@ def _part(part: object) -> bytes:
 
 
 def octets_of(text: object, what: str) -> bytes:
+    """Return the octets of a topic, group or identity. Raises `TypeError` for other types."""
     if isinstance(text, str):
         return from_text(text)
     if not isinstance(text, bytes):
@@ -93,16 +95,22 @@ def octets_of(text: object, what: str) -> bytes:
 
 
 def text_of(text: object, what: str) -> str:
+    """Return the text of a topic, group or identity. Raises `TypeError` for other types."""
     return text if isinstance(text, str) else to_text(octets_of(text, what))
 
 
 def several(texts: Iterable[Text], option: str) -> list[Text]:
+    """Return the topics or groups. Raises `TypeError` for a single text."""
     if isinstance(texts, str | bytes):
         raise TypeError(f"{option} takes a list, as {option}=[{texts!r}]")
     return [*texts]
 
 
 def endpoint_of(endpoint: object, *, bind: bool) -> Endpoint:
+    """Return the endpoint that a text names.
+
+    Raises `TypeError` unless it is text, and `ValueError` like `parse_endpoint`.
+    """
     if isinstance(endpoint, Endpoint):
         return endpoint
     if not isinstance(endpoint, str):
@@ -111,6 +119,7 @@ def endpoint_of(endpoint: object, *, bind: bool) -> Endpoint:
 
 
 def check_kind(value: object, kinds: tuple[type, ...], option: str) -> None:
+    """Raise `TypeError` if the value of an option has none of the types `kinds`."""
     if not isinstance(value, kinds):
         expected = " or ".join("None" if kind is type(None) else f"{kind.__name__}(...)" for kind in kinds)
         raise TypeError(f"{option} is {expected}, not {_kind(value)}")

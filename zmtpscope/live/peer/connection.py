@@ -33,7 +33,7 @@ The work for a read is unknown in advance, so reads are small in the handshake, 
 BODY_PIECE = 1 << 18
 """Octets of a read inside a message body, which makes no work until complete."""
 MANY, MANY_IN_A_CROWD = 1000, 64
-"""Events of a read, normally and while connections wait for room. They limit the application's work for a read."""
+"""Events of a read, normally and while connections wait for room: the application's work for events counts too."""
 FULL = 1 << 16
 """Waiting octets above which a sender waits until the system has taken them."""
 LINGER = 2.0
@@ -43,10 +43,11 @@ LARGEST_UNREAD = 1 << 20
 
 
 class Unreachable(PeerError):
-    pass
+    """The endpoint could not be reached, or refused the connection."""
 
 
 async def reach(endpoint: Endpoint, limit: float) -> tuple[StreamReader, asyncio.StreamWriter]:
+    """Connect within `limit` seconds. Raises `Unreachable`."""
     try:
         async with asyncio.timeout(limit):
             if endpoint.path is not None:
@@ -70,8 +71,11 @@ async def reach(endpoint: Endpoint, limit: float) -> tuple[StreamReader, asyncio
 
 
 async def _addresses(host: str) -> list[str]:
-    """The lookup runs in a daemon thread, since asyncio's own threads keep the program from ending while a name server
-    does not answer."""
+    """Raises `OSError`, and `UnicodeError` for an invalid name.
+
+    The lookup runs in a daemon thread, since asyncio's own threads keep the program from ending while a name server
+    does not answer.
+    """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[str]] = loop.create_future()
 
@@ -109,8 +113,8 @@ def reason(error: OSError | UnicodeError) -> str:
 class Connection:
     """Runs until either side closes it or `fail` is called.
 
-    `hear` receives the peer's events and the number of octets that contained them. `inbox` decides when received octets
-    are processed; nothing more is read until then.
+    `hear` gets the events of the peer, with the number of octets that they arrived in. `inbox` decides when received
+    octets are processed; nothing more is read until then.
     """
 
     def __init__(
@@ -122,7 +126,7 @@ class Connection:
         inbox: Inbox[Connection],
     ) -> None:
         self.since = self.active_at = asyncio.get_running_loop().time()
-        """When the connection opened, and when the other endpoint last sent or acknowledged octets."""
+        """When the connection was made, and when the other endpoint last sent or acknowledged octets."""
         self.peer = Peer(settings, self.since)
         self.remote = remote_name(writer)
         self._reader, self._writer = reader, writer
@@ -140,9 +144,9 @@ class Connection:
         self._closing = False
         self._closed_by_us = True
         self.lost = False
-        """Some sent octets have probably not arrived."""
+        """Whether some sent octets have probably not arrived."""
         self.is_stuck = False
-        """A sender has waited for this connection until the send timeout."""
+        """Whether a sender has waited for this connection until the send timeout."""
         self.stuck_at = 0
         self.name = b""
         """Routing id of the other endpoint on ROUTER, SERVER and PEER sockets."""
@@ -150,6 +154,7 @@ class Connection:
         writer.transport.set_write_buffer_limits(0)  # `drain` returns only when the system has taken everything
 
     def record(self, recording: Recording, connected_by_us: bool, path: str | None) -> None:
+        """Record all traffic from now on; `path` is the path of an ipc endpoint."""
         self._recording = recording
         if path is not None:
             self._recorded = recording.opened_ipc(path, connected_by_us, time.time_ns())
@@ -158,6 +163,7 @@ class Connection:
             self._recorded = recording.opened(local, remote, connected_by_us, time.time_ns())
 
     async def run(self) -> None:
+        """Run the connection until it ends. Raises `PeerError`."""
         reset = False
         self._task = asyncio.current_task()
         try:
@@ -187,6 +193,7 @@ class Connection:
                 )  # the traceback refers to this frame: the cycle would keep both until the garbage collector runs
 
     async def _read_all(self) -> None:
+        """Read until the end, taking turns with other connections."""
         while octets := await self._read():
             if self._recorded is not None:
                 self._recorded.received(octets, time.time_ns())
@@ -196,6 +203,7 @@ class Connection:
         self._end()
 
     def _look(self, octets: bytes) -> None:
+        """Process received octets; read less the next time if that took long. Raises `PeerError`."""
         if self._closing:
             return
         inbox, time_of = self._inbox, time.thread_time  # excludes time that other programs use
@@ -212,12 +220,14 @@ class Connection:
             self._piece = min(self._piece * 2, PIECE)
 
     def fail(self, error: PeerError) -> None:
+        """Abort the connection; `run` then raises `error`."""
         self._failure = error
         self._writer.transport.abort()
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
 
     def _end(self) -> None:
+        """Process the end of the stream. Raises `PeerError` if the protocol does not allow it here."""
         if not self._closing:
             self._closed_by_us = False
             self.flush()
@@ -225,7 +235,7 @@ class Connection:
             self.peer.end()
 
     async def _read(self) -> bytes:
-        """Read, and run the peer's timers meanwhile."""
+        """Return the next octets, or none at the end. The peer's timers run meanwhile."""
         while True:
             try:
                 async with asyncio.timeout_at(self.peer.deadline) as timer:
@@ -237,6 +247,7 @@ class Connection:
                 self.flush()
 
     def _feed(self, octets: bytes) -> int:
+        """Pass octets to the peer; return the number of events."""
         peer, events = self.peer, []
         before = peer.held
         self.active_at = asyncio.get_running_loop().time()
@@ -255,6 +266,7 @@ class Connection:
         return len(events)
 
     def flush(self) -> None:
+        """Pass the peer's outgoing octets to the system."""
         if self._flushing is not None:
             self._flushing.cancel()
             self._flushing = None
@@ -277,7 +289,7 @@ class Connection:
             self.active_at = asyncio.get_running_loop().time()
 
     def _record_key(self) -> None:
-        """Record the keys before the first octets that they decrypt."""
+        """Record the keys once, before the first octets that they decrypt."""
         line = self.peer.key_line
         if line and not self._keys_recorded and self._recording is not None:
             from zmtpscope.curve_keys import KeyLine
@@ -302,7 +314,7 @@ class Connection:
 
     @property
     def unsent(self) -> int:
-        """Octets that the other endpoint has not taken."""
+        """Octets that the other endpoint has not taken because it reads slowly or not at all."""
         return self._writer.transport.get_write_buffer_size()
 
     @property
@@ -319,13 +331,14 @@ class Connection:
         return self._writer.is_closing()
 
     async def drain(self) -> None:
-        """Let other tasks run until the system has taken everything."""
+        """Wait until the system has taken everything, and let other tasks run."""
         self.flush()
         with contextlib.suppress(OSError):
             await self._writer.drain()
         await asyncio.sleep(0)
 
     async def close(self) -> None:
+        """Send the remaining octets and close, within `LINGER` seconds."""
         self.flush()
         self._closing = True
         with contextlib.suppress(OSError, TimeoutError):
@@ -346,6 +359,7 @@ class Connection:
 
 
 def _unsent(writer: asyncio.StreamWriter) -> int:
+    """Return the octets that the system of the other endpoint has not acknowledged."""
     octets = writer.transport.get_write_buffer_size()
     descriptor = writer.get_extra_info("socket").fileno()
     if descriptor < 0:  # already closed

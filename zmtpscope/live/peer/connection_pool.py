@@ -10,14 +10,16 @@ from zmtpscope.zmtp.peer import PeerError, TooSlow, Violation
 
 
 class MemoryLimit:
-    """A limit of octets for all holders together. Above it the caller closes the largest holder, so a holder within an
-    equal share is never closed."""
+    """A limit of `limit` octets for all holders together.
+
+    Above it, the caller closes the largest holder, so a holder within an equal share is never closed.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.total = 0
         self._held: dict[Connection, int] = {}
-        """A holder without octets has no entry."""
+        """Octets of each holder, without zeros."""
 
     def charge(self, holder: Connection, octets: int) -> None:
         self.total += octets - self._held.get(holder, 0)
@@ -27,6 +29,7 @@ class MemoryLimit:
             self._held.pop(holder, None)
 
     def largest(self) -> tuple[Connection, int]:
+        """Return the largest holder and its octets. There must be one."""
         return max(self._held.items(), key=lambda each: each[1])
 
 
@@ -41,21 +44,25 @@ MIN_IDLE = 10.0
 
 
 class Eviction(NamedTuple):
+    """A connection to close, and the error to report."""
+
     connection: Connection
     error: PeerError
 
 
 class ConnectionPool:
+    """The connections of one socket, whose messages have at most `largest_message` octets."""
+
     def __init__(self, largest_message: int) -> None:
         self.connections: dict[Connection, None] = {}
-        """Oldest first."""
+        """Connections, oldest first."""
         self._memory = MemoryLimit(max(LARGEST_HELD, 2 * largest_message))
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         unlimited = files == resource.RLIM_INFINITY
         self._most = MAX_CONNECTIONS if unlimited else min(MAX_CONNECTIONS, files // 2)
 
     def add(self, connection: Connection) -> None:
-        """Add a connection, even above the limit."""
+        """Add a connection, even if the pool is full."""
         self.connections[connection] = None
 
     def remove(self, connection: Connection) -> None:
@@ -85,11 +92,12 @@ class ConnectionPool:
         )
 
     def rejection(self) -> PeerError:
+        """Return the error for a new connection when none can be evicted."""
         why = f"{len(self.connections)} connections are open, and none was silent for {MIN_IDLE:g} s"
         return Violation(f"rejected: {why}")
 
     def charge(self, connection: Connection) -> list[Eviction]:
-        """Update a connection's memory; return the connections to close."""
+        """Update a connection's memory; return the connections to close to get below the limit."""
         memory = self._memory
         memory.charge(connection, connection.held)
         evictions = []

@@ -25,7 +25,10 @@ Above this limit, only connections in their handshake continue; above twice this
 the handshake.
 """
 TURN = 0.002
-"""Seconds of processor time for received octets before other tasks run, or more if the other tasks took longer."""
+"""Seconds of processor time for received octets before other tasks run.
+
+If those took longer the last time, as long as they did.
+"""
 
 Sender = TypeVar("Sender", bound=Hashable)
 
@@ -41,16 +44,17 @@ class Turns:
         self._waiting: dict[bool, list[tuple[int, asyncio.Future[None]]]] = {False: [], True: []}
         """Waiting connections in order of arrival (heaps): in their handshake, and after it."""
         self._first = False
+        """Which of these heaps is served next."""
         self._arrival_numbers = itertools.count()
         self._spent, self._limit = 0.0, TURN
         self._looked = 0
-        """Turns since other tasks ran."""
+        """Connections that had a turn since other tasks ran."""
         self._waking: asyncio.Handle | None = None
         self._woken: float | None = None
         """Processor time at the last wake-up, or None if no connection has waited since."""
 
     async def wait(self, *, is_ready: bool) -> None:
-        """Wait for a turn, which ends when the caller awaits something."""
+        """Wait for a turn, which ends when the caller awaits something. `is_ready`: the handshake is complete."""
         if self._spent <= self._limit and not any(self._waiting.values()):
             return
         loop, came = asyncio.get_running_loop(), next(self._arrival_numbers)
@@ -85,27 +89,30 @@ class Turns:
             self._waking = asyncio.get_running_loop().call_soon(self._wake)
 
     def spend(self, seconds: float) -> None:
+        """Count the processor time of a turn."""
         self._spent += seconds
         self._looked += 1
 
 
 class Inbox(Generic[Sender]):
-    """Messages of closed connections remain."""
+    """Received messages by sender. Messages of closed connections remain."""
 
     def __init__(self) -> None:
         self.turns = Turns()
         self.awaits_room = 0
-        """Senders that may not add messages until their own are taken."""
+        """Number of senders that may not add messages until their own are taken."""
         self._queues: dict[Sender, deque[Message]] = {}
         self._next: deque[Sender] = deque()
         """Senders with waiting messages, in turn."""
         self._octets: dict[Sender, int] = {}
         self._count = 0
         self.octets = 0
+        """Charged octets of all messages."""
         self._taken: dict[Sender, asyncio.Event] = {}
+        """Events of senders that wait until their own messages are taken."""
         self._room_lock = asyncio.Lock()
         self._room = asyncio.Event()
-        """Set while `octets` is below `LARGEST_WAITING`."""
+        """This event is set while `octets` is below `LARGEST_WAITING`."""
         self._room.set()
         self._is_closed = False
 
@@ -128,7 +135,7 @@ class Inbox(Generic[Sender]):
                 self._room.clear()
 
     def drain(self, most: int) -> list[tuple[Sender, Message]]:
-        """Remove up to `most` messages, one of each sender in turn, and return them."""
+        """Remove and return up to `most` messages, one of each sender in turn."""
         turns, queues = self._next, self._queues
         taken: list[tuple[Sender, Message]] = []
         while turns and len(taken) < most:
@@ -159,7 +166,10 @@ class Inbox(Generic[Sender]):
             self._taken[sender].set()
 
     async def process_in_turn(self, sender: Sender, look: Callable[[], None], *, is_ready: bool) -> None:
-        """Wait until `sender` may add messages and has its turn, then call `look` to process its octets."""
+        """Wait until `sender` may add messages and has its turn, then call `look` to process its octets.
+
+        `is_ready`: its handshake is complete.
+        """
         while self._count >= MAX_WAITING and sender in self._queues and not self._is_closed:
             await self._wait_until_taken(sender)
         await self.turns.wait(is_ready=is_ready)
@@ -180,7 +190,7 @@ class Inbox(Generic[Sender]):
             del self._taken[sender]
 
     def close(self) -> None:
-        """Release all waiting senders."""
+        """Release all waiting senders: no more messages will be taken."""
         self._is_closed = True
         self._room.set()
         for taken in self._taken.values():

@@ -35,25 +35,32 @@ class Receiver(Protocol):
     """A connection that a sender waits for."""
 
     is_stuck: bool
+    """Whether a sender has waited for it until the timeout."""
     stuck_at: int
     """`taken` at the last timeout."""
 
     @property
-    def taken(self) -> int: ...
+    def taken(self) -> int:
+        """Octets that the system of the other endpoint has acknowledged."""
 
     @property
-    def is_over(self) -> bool: ...
+    def is_over(self) -> bool:
+        """Whether the receiver is closed or closing."""
 
-    async def drain(self) -> None: ...
+    async def drain(self) -> None:
+        """Wait until everything is taken, or the connection is closed."""
 
 
 class SendTimeout:
+    """The send time-out of one socket, whose connections share the seconds."""
+
     def __init__(self) -> None:
         self._left = SEND_TIMEOUT
         self._counted = time.monotonic()
 
     @property
     def left(self) -> float:
+        """Return the shared seconds that remain."""
         return min(SEND_TIMEOUT, self._left + RENEWAL * (time.monotonic() - self._counted))
 
     async def wait_for(self, receivers: Sequence[Receiver]) -> None:
@@ -96,13 +103,14 @@ ROUTES: dict[str, Route] = {
 
 
 MIN_FRAME = 2
+"""Octets of a frame's header."""
 
 
 class Outbox:
-    """Connections after their handshake. `route` selects the receivers of a message.
+    """Connections after their handshake. `route` selects those that get a message.
 
     `dropped` is called for each message that a connection does not get, `stuck` for a connection that exceeded the send
-    timeout.
+    timeout. `changed` is set when a connection can be used again.
     """
 
     def __init__(
@@ -123,6 +131,7 @@ class Outbox:
         self._send_timeout = SendTimeout()
 
     def add(self, connection: Connection, identity: bytes) -> None:
+        """Add a connection under the name `identity`, unless that is empty or in use."""
         if self._route is Route.NAMED:
             name = identity if identity and identity not in self._names else b"\0" + os.urandom(4)
             connection.name = name
@@ -145,6 +154,7 @@ class Outbox:
         await asyncio.gather(*(connection.close() for connection in list(self.connections)))
 
     def named(self, name: bytes) -> list[Connection]:
+        """Return the connection of this name, if any, as a list."""
         return [self._names[name]] if name in self._names else []
 
     def next_in_turn(self) -> Connection | None:
@@ -164,7 +174,7 @@ class Outbox:
             self._changed.set()
 
     def send_in_turn(self, connection: Connection, parts: Sequence[bytes]) -> bool:
-        """Send a message; return whether other tasks should run now."""
+        """Send to the connection that `next_in_turn` returned; return whether other tasks should run now."""
         connection.peer.send(parts)
         return connection.flush_soon(_size(parts))
 
@@ -217,6 +227,7 @@ class Outbox:
 
 
 def start(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+    """Keep a task in `tasks` until it is done."""
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)

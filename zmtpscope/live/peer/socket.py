@@ -71,8 +71,8 @@ class ConnectionClosed(NamedTuple):
 
 
 Report = Callable[[str, PeerEvent | PeerError | ConnectionClosed], None]
-"""Called for events other than messages, with the other endpoint and the event or the reason why the connection ended.
-"""
+"""A callback for events other than messages: the other endpoint, and an event or the reason why its connection
+ended."""
 
 
 class Socket:
@@ -96,6 +96,7 @@ class Socket:
         self.endpoint = endpoint
         self.settings = settings
         self.failure: PeerError | None = None
+        """Why no more messages can arrive."""
         self._listens = listens
         self._report = report or (lambda remote, what: None)
         self._recording = recording
@@ -106,9 +107,9 @@ class Socket:
         self._pool = ConnectionPool(settings.limits.message)
         self._inbox: Inbox[Connection] = Inbox()
         self._changed = asyncio.Event()
-        """Set when waiting tasks should check again."""
+        """This event is set when waiting tasks should check again."""
         self._in_vain = 0
-        """Messages sent without a receiver."""
+        """Number of messages sent without a receiver."""
         self._received = 0
         """Messages received since other tasks ran."""
         self._asker: tuple[Connection, Message] | None = None
@@ -121,7 +122,7 @@ class Socket:
         self._server: asyncio.Server | None = None
         self._closed = False
         self._delay = FIRST_DELAY
-        """Average seconds before the next attempt to connect."""
+        """Seconds before the next attempt to connect, on average."""
         self._outbox = Outbox(self._route, self._dropped, self._charge, self._changed)
 
     async def __aenter__(self) -> Self:
@@ -135,6 +136,7 @@ class Socket:
         await self.close()
 
     async def close(self) -> None:
+        """Close the socket after the remaining octets are sent."""
         self._closed = True
         self._inbox.close()
         if self._server is not None:
@@ -239,6 +241,7 @@ class Socket:
         return 1
 
     async def _next_in_turn(self) -> Connection:
+        """Wait for the next connection in turn that takes octets. Raises `PeerError` if there will be none."""
         while True:
             await self.wait_ready()
             connection = self._outbox.next_in_turn()
@@ -275,7 +278,7 @@ class Socket:
         self._for_all(lambda connection: connection.peer.leave(text))
 
     def set_subscriptions(self, topics: Iterable[Text], groups: Iterable[Text]) -> None:
-        """Set the subscriptions of future connections."""
+        """Set the subscriptions of future connections. Raises like `subscribe` and `join`."""
         for topic in topics:
             self._add_topic(topic)
         for group in groups:
@@ -313,6 +316,7 @@ class Socket:
             await self._wait()
 
     async def flush(self) -> None:
+        """As in `Outbox.flush`."""
         await self._outbox.flush()
 
     def _give_up_if_failed(self) -> None:
@@ -343,7 +347,7 @@ class Socket:
             raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
 
     def _accept(self, reader: StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Not a coroutine: asyncio of Python 3.11 logs errors for cancelled ones."""
+        """Accept a connection. Not a coroutine: asyncio of Python 3.11 logs errors for cancelled ones."""
         if self._closed:
             writer.close()
         elif not self._pool.is_full or self._make_room():
@@ -353,7 +357,7 @@ class Socket:
             writer.transport.abort()
 
     def _make_room(self) -> bool:
-        """Close a connection that can be evicted."""
+        """Close a connection that can be evicted; return False if there is none."""
         eviction = self._pool.evict(asyncio.get_running_loop().time())
         if eviction is None:
             return False
@@ -407,6 +411,7 @@ class Socket:
             self._report(connection.remote, ConnectionClosed(connection.lost))
 
     def _handle_events(self, connection: Connection, events: list[PeerEvent], size: int) -> None:
+        """Handle the events that `size` received octets caused."""
         self._charge(connection)
         inbox = self._inbox
         waiting = len(inbox)
@@ -438,6 +443,7 @@ class Socket:
         return connection.peer.version != "1.0" or self._has_subscribed(message.parts[0])
 
     def _note(self, connection: Connection, event: PeerEvent) -> None:
+        """Report an event other than a message."""
         if isinstance(event, Ready):
             self._welcome(connection, event)
         elif isinstance(event, Subscription) and self.settings.socket_type == "XPUB":

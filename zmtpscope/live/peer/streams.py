@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 LARGEST_TAKEN, MIN_TAKEN = 1 << 18, 1 << 14
+"""Largest and smallest number of octets of one read from the system."""
 TAKEN_BY_ALL = 1 << 24
 """Octets of a read, summed over all connections of a socket."""
 READ_AHEAD = 1 << 14
@@ -30,10 +31,12 @@ Opened = Callable[[StreamReader, asyncio.StreamWriter], None]
 
 
 async def connect_tcp(host: str, port: int) -> tuple[StreamReader, asyncio.StreamWriter]:
+    """Connect like `asyncio.open_connection`. Raises `OSError`."""
     return await _connected(lambda protocol: asyncio.get_running_loop().create_connection(protocol, host, port))
 
 
 async def connect_ipc(path: str) -> tuple[StreamReader, asyncio.StreamWriter]:
+    """Connect like `asyncio.open_unix_connection`. Raises `OSError`."""
     return await _connected(lambda protocol: asyncio.get_running_loop().create_unix_connection(protocol, path))
 
 
@@ -45,10 +48,12 @@ async def _connected(connect: Callable[[Any], Any]) -> tuple[StreamReader, async
 
 
 async def listen_tcp(opened: Opened, host: str | None, port: int) -> asyncio.Server:
+    """Listen like `asyncio.start_server`. Raises `OSError`."""
     return await asyncio.get_running_loop().create_server(_accepting(opened), host, port)
 
 
 async def listen_ipc(opened: Opened, path: str) -> asyncio.Server:
+    """Listen like `asyncio.start_unix_server`. Raises `OSError`."""
     return await asyncio.get_running_loop().create_unix_server(_accepting(opened), path)
 
 
@@ -63,7 +68,7 @@ def _accepting(opened: Opened) -> Callable[[], _Protocol]:
 
 
 class _Taking:
-    """A receive buffer that the connections of one socket use in turn."""
+    """The receive buffer that the connections of one socket use in turn."""
 
     def __init__(self) -> None:
         self.octets = memoryview(bytearray(LARGEST_TAKEN))
@@ -75,6 +80,8 @@ class _Taking:
 
 
 class _Protocol(asyncio.StreamReaderProtocol, asyncio.BufferedProtocol):
+    """Reads into the shared buffer `taking`."""
+
     def __init__(
         self, reader: StreamReader, opened: Callable[[Any, asyncio.StreamWriter], None] | None, taking: _Taking
     ) -> None:

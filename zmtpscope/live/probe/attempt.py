@@ -23,7 +23,7 @@ MAX_CONNECTIONS = 20
 MAX_OCTETS = 4 << 20
 """Octets on all connections of a probe together."""
 SHORTEST_PAUSE = 0.1
-"""Seconds of each pause, in addition to two round trips."""
+"""Seconds of each of our pauses, besides two round trips."""
 LAST_WORDS = 0.1
 """Seconds in which the other endpoint may take the remaining octets of a closed connection."""
 VERSION_STOP = SIGNATURE_SIZE + 1
@@ -33,7 +33,7 @@ FORMS = {Class.REVISION_1: Form.GREETING_2, Class.REVISION_2: Form.GREETING_2, C
 
 
 class Budget:
-    """Limits of all connections of a probe together."""
+    """Limits of all connections of a probe together: `wait` seconds from now on, octets and connections."""
 
     def __init__(self, wait: float) -> None:
         self.wait = wait
@@ -43,14 +43,17 @@ class Budget:
 
     @property
     def deadline(self) -> float:
+        """The end of `wait` on the clock of the event loop."""
         return self.started + self.wait
 
     def spend_connection(self) -> None:
+        """Count a connection. Raises `Violation` above the maximum."""
         if self.connections == MAX_CONNECTIONS:
             raise Violation(f"{MAX_CONNECTIONS} connections were not enough to identify it")
         self.connections += 1
 
     def spend_octets(self, count: int) -> None:
+        """Count received octets. Raises `Violation` above the maximum."""
         self.octets += count
         if self.octets > MAX_OCTETS:
             raise Violation(f"received more than {MAX_OCTETS >> 20} MiB, the limit of a probe")
@@ -71,19 +74,20 @@ class Attempt:
 
     peer: Peer
     remote: str | None = None
-    """None for ipc."""
+    """The address that was reached; None for ipc."""
 
     def __init__(self, endpoint: Endpoint, settings: Settings, budget: Budget, *, waits: bool = False) -> None:
         self.peer = Peer(settings, budget.started, waits=waits)
         self.events: list[PeerEvent] = []
         self.arrivals: list[Arrival] = []
         self.begin = b""
+        """First octets received, at most a greeting."""
         self.closed = False
         self.connecting = 0.0
         self.greeting: float | None = None
         """Time from the connection to the end of the other endpoint's greeting, without our pauses."""
         self.answering: float | None = None
-        """Time from the end of that greeting to its socket type."""
+        """Time from the end of its greeting to its socket type."""
         self._endpoint = endpoint
         self._budget = budget
         self._unsent = b""
@@ -151,6 +155,7 @@ class Attempt:
 
     @property
     def has_our_mechanism(self) -> bool:
+        """Whether we have sent more than our version."""
         return self._sent > VERSION_STOP
 
     def _has_received(self, octets: int) -> bool:
@@ -158,11 +163,11 @@ class Attempt:
 
     @property
     def has_greeted(self) -> bool:
-        """Whether the greeting is complete; for 2.0, up to its socket type."""
+        """Whether the greeting of the other endpoint is complete; for 2.0, up to its socket type."""
         return self.peer.greeting is not None or self.socket_type is not None
 
     async def receive_ready(self, seconds: float) -> bool:
-        """Wait for the socket type of the other endpoint before we announce ours."""
+        """Whether the other endpoint announces its socket type within `seconds`, before we announce ours."""
         start = self._now()
         heard = await self.receive_until(lambda: self.socket_type is not None or self.peer.facts, seconds)
         if heard:
@@ -176,19 +181,20 @@ class Attempt:
             self.answering = self._now() - start
 
     async def introduce(self, socket_type: str) -> None:
+        """Complete the handshake as a socket of this type, after the peer was created with `waits`."""
         self.peer.introduce(socket_type)
         self._flush()
         await self.complete()
 
     async def ping(self, context: bytes, answered: Callable[[], object], seconds: float) -> float | None:
-        """Return the seconds until the PONG, or None."""
+        """Send a PING; return the seconds until its answer, or None."""
         start = self._now()
         self.peer.ping(start, context)
         self._flush()
         return self._now() - start if await self.receive_until(answered, seconds) else None
 
     async def receive_until(self, enough: Callable[[], object], seconds: float | None = None) -> bool:
-        """Receive until `enough()` is true, for at most `seconds`; return whether it became true."""
+        """Receive until `enough()` is true, at most `seconds` or up to the deadline; return whether it became true."""
         start, deadline = self._now(), self._budget.deadline
         limit = deadline if seconds is None else min(start + seconds, deadline)
         while not enough():

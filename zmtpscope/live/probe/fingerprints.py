@@ -1,7 +1,8 @@
 """Identifies the implementation of a peer by comparing its behaviour with known implementations.
 
 ZMTP does not name the implementation or its release. But most implementations greet, announce and answer in their own
-ways. An implementation that is not in the table may behave like one that is, so the answer is never more than likely.
+ways, which a connected peer can observe without side effects. An implementation that is not in the table may behave
+like one that is, so the answer is never more than likely.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from zmtpscope.zmtp.socket_types import DRAFT, IDENTIFIED, PEERS
 
 
 class Pong(Enum):
+    """How a PING with a context was answered."""
+
     MISSING = "no PONG came"
     BARE = "PONG without the context"
     ECHO = "PONG with the context"
@@ -302,11 +305,14 @@ TABLE = (
         properties=_none,
     ),
 )
-"""Rows of an implementation are adjacent, older releases first."""
+"""The rows of an implementation are adjacent, older releases first."""
 
 
 def fitting(observed: Observed) -> list[Fingerprint]:
-    """Return the rows that are consistent with `observed`, first the rows that the pieces of the greeting confirm."""
+    """Return the rows that are consistent with `observed`, first those that the pieces of the greeting confirm.
+
+    Empty if the version is unknown, since then nothing was observed.
+    """
     rows = [row for row in TABLE if _fits(observed, row)]
     return sorted(rows, key=lambda row: not _pieces_speak_for(observed, row))
 

@@ -1,8 +1,8 @@
 """Identifies the peer at an endpoint, without disturbing its work.
 
-With NULL and 2.0 the probe waits for the peer's socket type, and continues only as a type that gets no messages from
-the peer. With PLAIN and CURVE it must announce its own type first, and tries only harmless types. It sends no messages
-and no subscriptions.
+Where possible (NULL, 2.0), the probe waits for the peer's socket type, and continues only as a type that gets no
+messages from the peer. If the peer needs our type first (PLAIN, CURVE), the probe tries only harmless types. It sends
+no messages and no subscriptions.
 """
 
 from __future__ import annotations
@@ -77,38 +77,45 @@ LARGEST_MESSAGE = 1 << 20
 
 @dataclass(slots=True)
 class Ping:
+    """Result of a PING with a random context."""
+
     seconds: float | None
+    """Time until the PONG; None without one."""
     context_returned: bool
 
 
 @dataclass(slots=True)
 class Found:
-    """Facts about the peer; None is unknown."""
+    """Facts about the peer; None is unknown. Texts are unescaped, as received from the network."""
 
     remote: str | None = None
+    """The address that was reached; None for ipc."""
     version: str | None = None
     version_in_force: str | None = None
     mechanism: str | None = None
     as_server: int | None = None
     socket_type: str | None = None
     possible_socket_types: list[str] = field(default_factory=list)
-    """The remaining types, if the peer announced none and the probe excluded others."""
+    """Socket types that are still possible, if the peer announced none and the probe excluded others."""
     identity: str | None = None
     metadata: list[dict[str, str]] | None = None
     handshake: str | None = None
     joined_as: str | None = None
+    """Our socket type in the completed handshake."""
     ping: Ping | None = None
     arrivals: list[Arrival] = field(default_factory=list)
     implementation: str | None = None
     connecting: float | None = None
     greeting: float | None = None
     answering: float | None = None
+    """As in `Attempt.answering`."""
     connections: int = 0
     octets: int = 0
     error: PeerError | None = None
 
     @property
     def unasked(self) -> int:
+        """Octets of its greeting that it sent before we had sent more than a signature."""
         return sum(arrival.octets for arrival in self.arrivals if arrival.sent <= SIGNATURE_SIZE)
 
 
@@ -218,7 +225,7 @@ class _Probe:
         self.found.handshake = WITHHELD
 
     async def _search(self, last: Attempt) -> None:
-        """Find the mechanism of a peer that closed during its greeting."""
+        """Find the mechanism of a peer that closed during its greeting. Sends no credentials."""
         from zmtpscope import curve_crypto  # loads libsodium, which is rarely needed here
 
         where = f"the other side closed during its greeting, after {len(last.begin)} octets"
@@ -234,6 +241,7 @@ class _Probe:
             raise Mismatch(f"{where}, with each of the mechanisms NULL, PLAIN and CURVE")
 
     async def _completed(self, attempt: Attempt) -> None:
+        """Record the completed handshake, and send at most a PING."""
         found, peer = self.found, attempt.peer
         found.handshake, found.joined_as = COMPLETE, peer.settings.socket_type
         self._learn(attempt)
@@ -245,6 +253,7 @@ class _Probe:
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     def _learn(self, attempt: Attempt) -> None:
+        """Add the facts of a connection to those of earlier ones."""
         found, peer, begin = self.found, attempt.peer, attempt.begin
         greeting, facts = peer.greeting or {}, peer.facts
         self._begin = self._begin or begin

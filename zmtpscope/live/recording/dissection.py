@@ -12,13 +12,15 @@ from zmtpscope.capture.packets import NOWHERE, PacketBlock
 from zmtpscope.dissect import Analyser, Batch, Options
 
 MAX_WAITING = 1 << 20
+"""Octets of packets that wait for `advance`."""
 
 
 class LiveDissection:
-    """Passes the records of packets to `write`, batch by batch. Records name `file` as their capture, None for packets
-    in no file.
+    """Dissects packets and passes the records to `write`, batch by batch.
 
-    A block costs a hundred times as much as a packet, so call `advance` once for events that arrive together.
+    Records name `file` as their capture, None for packets in no file. Dividing packets into other calls only changes
+    when records are written. A block costs a hundred times as much as a packet, so call `advance` once for events that
+    arrive together.
     """
 
     def __init__(self, options: Options, write: Callable[[Batch], None], file: str | None = None) -> None:
@@ -33,7 +35,7 @@ class LiveDissection:
         self._count = 0
 
     def feed(self, time: int, packets: Sequence[bytes]) -> None:
-        """Add IP packets that share one time (ns since the epoch). They wait for `advance`."""
+        """Add IP packets that share one time (ns since the epoch). They wait for `advance`, up to 1 MiB."""
         self._packets += packets
         self._times += [time] * len(packets)
         self._waiting += sum(map(len, packets))
@@ -41,7 +43,7 @@ class LiveDissection:
             self.advance()
 
     def advance(self) -> None:
-        """Write the records of the packets so far."""
+        """Write the records that the packets so far have decided."""
         if self._packets:
             block = self._segmenter.feed(self._block())
             self._write_all(self.analyser.feed(block))

@@ -28,6 +28,7 @@ COMMENT = (
     "Recorded by one of the two applications: octets, order and times are real, IP and TCP headers are synthetic. "
     "Connections to a port above 57343 of 127.0.0.1 represent ipc endpoints, one port per path."
 )
+"""Comment for users who open a recording with another tool."""
 
 SEQUENCE_CLOCK = 4_000
 """Nanoseconds after which the initial sequence number of new connections grows by one (RFC 9293, 3.4.1)."""
@@ -50,14 +51,14 @@ class Recording:
         self._ipc_connections = 0
 
     def opened(self, local: Address, remote: Address, connected_by_us: bool, time: int) -> RecordedConnection:
-        """Raises `ValueError` if the sockets have no IP addresses."""
+        """Record a new TCP connection. Raises `ValueError` if the sockets have no IP addresses."""
         sequence = time // SEQUENCE_CLOCK % MODULUS
         connection = RecordedConnection(self._emit, Direction.pair(local, remote, sequence))
         connection.open(connected_by_us, time)
         return connection
 
     def opened_ipc(self, path: str, connected_by_us: bool, time: int) -> RecordedConnection:
-        """Generated addresses stand for the path."""
+        """Record a new connection of an ipc endpoint, with generated addresses."""
         number = self._ipc_paths.setdefault(path, len(self._ipc_paths))
         connecting = IPC_HOST, FIRST_PORT + self._ipc_connections % IPC_PORTS
         listening = IPC_HOST, FIRST_PORT + IPC_PORTS + number % IPC_PORTS
@@ -66,7 +67,8 @@ class Recording:
         return self.opened(*ends, connected_by_us, time)
 
     def key(self, line: KeyLine) -> None:
-        """Record the key before the octets that it decrypts: a live reader sees the octets only once."""
+        """Record a secret of a connection, before the octets that it decrypts: a live reader sees the octets only
+        once."""
         for sink in self._key_sinks:
             sink(line)
 
@@ -83,6 +85,7 @@ class RecordedConnection:
         self._ours, self._theirs = directions
 
     def open(self, by_us: bool, time: int) -> None:
+        """Write the three packets of the TCP handshake."""
         opener, other = self._sender(by_us)
         packets = [opener.segment(SYN, other), other.segment(SYN | ACK, opener), opener.segment(ACK, other)]
         self._emit(time, packets)
@@ -131,6 +134,7 @@ class CaptureFile:
             self._writer = PcapngWriter(self._file, comment)
 
     def write(self, time: int, packets: Sequence[bytes]) -> None:
+        """Write IP packets that share one time (ns since the epoch)."""
         with self._naming_path():
             self._writer.write(time, packets)
 

@@ -34,11 +34,11 @@ SYN_OPTIONS = Struct(">BBHBB3B3x").pack(2, 4, LARGEST_PAYLOAD, 4, 2, 3, 3, 14)
 """Maximum segment size, selective acknowledgments (Wireshark reports them missing otherwise) and a window of 1 GiB (RFC
 7323), which no recording fills."""
 WORDS_OF_HEADER = 5
-"""Size of a TCP header without options."""
+"""Size of a TCP header without options, in 32-bit words."""
 
 
 class Direction:
-    """Packets of one direction of a connection. `next` is the sequence number of the next octet.
+    """The packets from one socket to another. `next` is the sequence number of the next octet.
 
     `sequence` is the number of the SYN. Raises `ValueError` if an address is invalid or the two families differ.
     """
@@ -83,7 +83,7 @@ class Direction:
         return packet
 
     def data(self, octets: bytes, reverse: Direction) -> list[bytes]:
-        """The last packet has PSH set."""
+        """Return the packets that carry `octets`; the last one has PSH set."""
         view = memoryview(octets)
         starts = range(0, len(octets), LARGEST_PAYLOAD)
         return [
@@ -92,7 +92,10 @@ class Direction:
         ]
 
     def _checksum(self) -> int:
-        """Compute the checksum of the TCP segment and its pseudo header (RFC 9293, 3.1)."""
+        """Compute the checksum of the TCP segment and its pseudo header (RFC 9293, 3.1).
+
+        The checksum field must be 0.
+        """
         ip, tcp = self._ip, self._tcp
         header = tcp.pack_hdr() + tcp.opts
         total: int = word_sum(ip.src + ip.dst) + IP_PROTO_TCP + len(tcp) + word_sum(header) + word_sum(tcp.data)

@@ -6,7 +6,7 @@ UUID = 16
 
 
 def uuid_of(identity: bytes | None) -> bytes | None:
-    """In an identity (zre.md 3) the UUID follows `01`, or is alone in version 1."""
+    """Return the UUID in an identity (zre.md 3): after `01`, or alone in version 1; None if there is none."""
     if identity is None:
         return None
     if len(identity) == UUID + 1 and identity[0] == 1:

@@ -10,7 +10,7 @@ HEADER = b"ZRE"
 PORT = 5670
 KEY = 32
 SIZES = {1: (22,), 3: (22, 54)}
-"""The key is optional in version 3 (zre.md 2, Z3)."""
+"""Octets by version; the key is optional in version 3 (zre.md 2, Z3)."""
 LARGEST = 54
 MAILBOXES = range(0xC000, 0x10000)
 

@@ -23,7 +23,7 @@ class PastTheFrame(Malformed):
 
 
 def string(reader: Reader, name: str, *, size: int = 1, hidden: bool = False) -> str:
-    """`size` is the size of the length before it."""
+    """Read a string; `size` is the size of the length before it."""
     start = reader.offset
     if reader.left < size:
         raise PastTheFrame(start, reader.left)
@@ -64,6 +64,7 @@ def hello(reader: Reader) -> None:
 
 
 def hello_1(reader: Reader) -> None:
+    """Read a HELLO of version 1: address, port, groups, status, and headers as `name=value`."""
     reader.prefix = "zre1"
     address = string(reader, "ipaddress")
     port = number(reader, "mailbox", 2)
@@ -88,13 +89,13 @@ def group_only(reader: Reader) -> None:
 
 
 def group_and_status(reader: Reader) -> None:
-    """For JOIN and LEAVE; the status is the sender's."""
+    """Read a JOIN or LEAVE; the status is the sender's."""
     string(reader, "group")
     number(reader, "status", 1)
 
 
 def group_and(id_name: str) -> Callable[[Reader], None]:
-    """For ELECT and LEADER."""
+    """Read an ELECT or LEADER: group and node id."""
 
     def read(reader: Reader) -> None:
         string(reader, "group")
@@ -103,11 +104,12 @@ def group_and(id_name: str) -> Callable[[Reader], None]:
     return read
 
 
-def nothing(reader: Reader) -> None: ...
+def nothing(reader: Reader) -> None:
+    """Read nothing after the header."""
 
 
 class Command(NamedTuple):
-    """`read` reads the fields after the header; `content`: frames follow; `extension`: not in an RFC."""
+    """A ZRE command. `read` reads the fields after the header; `content`: frames follow; `extension`: not in an RFC."""
 
     name: str
     read: Callable[[Reader], None]

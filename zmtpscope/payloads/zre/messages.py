@@ -19,6 +19,8 @@ SHOWN_CONTENT = 80
 
 
 class Zre(Payload):
+    """Reads DEALER messages of one node to another (zre.md 3)."""
+
     name = "zre"
     prefix = "zre"
     begins = SIGNATURE[:1]
@@ -104,7 +106,7 @@ class Zre(Payload):
         return SENTENCES[command.name](self.sender_name(reader), fields) + content
 
     def _content(self, command: Command, message: Message, reader: Reader, start: int) -> str:
-        """Return the part of the summary about the frames after the command."""
+        """Read the frames after the command; return their part of the summary."""
         frames = message.bodies[1:]
         if not command.content:
             if frames:
@@ -125,6 +127,7 @@ class Zre(Payload):
         return f": {' | '.join(shown[:5])}" if shown else ""
 
     def _judge_identity(self, reader: Reader) -> None:
+        """Report ZRE-08 once if the identity is not the UUID."""
         identity = reader.about.identity
         if identity is not None and not self.identity_reported and uuid_of(identity) is None:
             self.identity_reported = True
@@ -138,14 +141,15 @@ class Zre(Payload):
 
 
 def version_of(octets: bytes, identity: bytes | None) -> int:
-    """Version 1 has no version octet before the sequence number of HELLO, and a bare UUID as identity."""
+    """Return 1 if a HELLO has no version octet before its sequence number, or if the identity is the bare UUID;
+    otherwise the version octet."""
     version = octets[3] if len(octets) > 3 else 0
     is_hello_1 = octets[2:5] == b"\x01\x00\x01"
     return 1 if is_hello_1 or (version not in VERSIONS and identity is not None and len(identity) == UUID) else version
 
 
 def short(uuid: str) -> str:
-    """A node without a name is known by its first six digits (zre.md 8)."""
+    """Name a node without a name by its first six digits (zre.md 8)."""
     return uuid[:6].upper()
 
 

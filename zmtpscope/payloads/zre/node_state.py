@@ -17,7 +17,7 @@ WRAPS = ((65535, 0), (65534, 0))
 
 
 class NodeState:
-    """Commands so far on one connection. Values are None if the capture lacks commands."""
+    """The commands so far on one connection; None where the capture lacks them."""
 
     def __init__(self) -> None:
         self.began = False
@@ -26,12 +26,12 @@ class NodeState:
         self.groups: set[str] | None = None
 
     def forget(self) -> None:
-        """After a possible loss nothing is compared with earlier commands."""
+        """Forget all state after a possible loss, so that nothing is compared with earlier commands."""
         self.began = True
         self.sequence = self.status = self.groups = None
 
     def judge(self, reader: Reader, name: str, fields: Fields, command: Span, sequence: Span) -> None:
-        """The spans are the command's id and its sequence number."""
+        """Check a command; the spans are its id and its sequence number."""
         if not self.began and name != "HELLO":
             reader.finding("ZRE-03", *command, detail=f"it is {name}")
         self._sequence(reader, name, fields["sequence"], sequence)

@@ -1,8 +1,9 @@
-"""Answers to questions of operators about captures: each function takes tables and returns a table.
+"""Analytics: questions of operators about captures, each a function from tables to a table.
 
 Functions take DataFrames of the records in docs/records.md, from `zmtpscope.spark.read`, or from Parquet or JSON lines
-that `zmtpscope export` wrote. They return lazy DataFrames, and read only the columns that an answer needs, never
-bodies. To ask about a part, filter the tables first: `throughput(messages.where("topic like 'prices.%'"))`.
+that `zmtpscope export` wrote. They return lazy DataFrames, without running a job. Only the columns that an answer needs
+are read, never bodies. To ask about a part, filter the tables first: `throughput(messages.where("topic like
+'prices.%'"))`.
 
 Columns that several answers share:
 

@@ -11,18 +11,19 @@ PERCENTILES = {"p50": 50, "p90": 90, "p99": 99}
 
 
 def listening_side() -> Column:
-    """Return the side that accepted the connection. Without a captured start it is the side whose port is not
-    ephemeral, or else side 1."""
+    """Return the side that accepted the connection. If the start was not captured: the side whose port is not
+    ephemeral, otherwise side 1."""
     by_ports = (F.col("port_0") < FIRST_EPHEMERAL) & (F.col("port_1") >= FIRST_EPHEMERAL)
     return F.coalesce(1 - F.col("opened_by"), F.when(by_ports, F.lit(0)).otherwise(F.lit(1)))
 
 
 def of_side(side: Column, name: str) -> Column:
-    """Select `ip_0` or `ip_1` for the name `ip`, by `side`."""
+    """Name a column of one side: for side 0 and `ip`, `ip_0`."""
     return F.when(side == 0, F.col(f"{name}_0")).otherwise(F.col(f"{name}_1"))
 
 
 def quantiles(name: str) -> list[Column]:
+    """Return minimum, percentiles and maximum of a duration."""
     return [
         F.min(name).alias("shortest_ns"),
         *(F.percentile_approx(name, percent / 100).alias(f"{which}_ns") for which, percent in PERCENTILES.items()),
@@ -35,13 +36,15 @@ def timestamp(nanoseconds: Column) -> Column:
 
 
 def sums(*names: str) -> list[Column]:
+    """Return sums of columns under the same names."""
     return [F.sum(name).alias(name) for name in names]
 
 
 def ends(first: str, last: str | None = None) -> tuple[Column, Column]:
-    """Return the least `first` as `first_ns`, and the greatest `last` as `last_ns`."""
+    """Return the least and greatest time as `first_ns` and `last_ns`, of one column or of two."""
     return F.min(first).alias("first_ns"), F.max(last or first).alias("last_ns")
 
 
 def span() -> tuple[Column, Column]:
+    """Return `first_ns` and `last_ns` as timestamps `first` and `last`."""
     return timestamp(F.col("first_ns")).alias("first"), timestamp(F.col("last_ns")).alias("last")

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from zmtpscope.spark.analytics.columns import ends, quantiles, span, sums
 
 ASKED = ["address", "port"]
+"""Columns of the socket that receives requests."""
 
 
 def _of_asked() -> list[Column]:

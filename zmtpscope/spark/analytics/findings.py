@@ -65,6 +65,7 @@ def causes(diagnoses: DataFrame) -> DataFrame:
 
 
 def _rank() -> Column:
+    """Sort by severity, worst first."""
     return F.array_position(F.array(*(F.lit(severity) for severity in SEVERITIES)), F.col("severity"))
 
 
@@ -85,6 +86,7 @@ def reconnect_storms(connections: DataFrame, findings: DataFrame) -> DataFrame:
 
 
 def _storms(connections: DataFrame, pair: Sequence[str]) -> DataFrame:
+    """Return the series of connections that failed or were closed by the other side."""
     listener = listening_side()
     failed = (F.col("closed_by") == listener) | (F.col("handshake") != "complete")
     has_ended = F.col("close").isin("fin", "rst") & F.col("closed_ns").isNotNull()
@@ -138,7 +140,7 @@ def _storms(connections: DataFrame, pair: Sequence[str]) -> DataFrame:
 
 
 def _attempts(findings: DataFrame) -> DataFrame:
-    """Return series of failed attempts, with the columns of `_storms`."""
+    """Return the series of connection attempts that failed, with the columns of `_storms`."""
     words = [F.lit(word) for id_and_outcome in ATTEMPTS.items() for word in id_and_outcome]
     is_of_one = F.contains("text", F.concat("src_ip", F.lit(" tried ")))  # else all attempts beyond 20 pairs, in one
     return findings.where(F.col("id").isin(*ATTEMPTS) & (F.col("count") > RECONNECTS)).select(

@@ -11,8 +11,8 @@ from zmtpscope.records import SECOND
 from zmtpscope.spark.analytics.columns import PERCENTILES, ends, span, sums, timestamp
 
 LONGEST_SILENCE = 100_000
-"""Intervals of a silence that are rows. A longer silence has two rows, because one wrong clock may put thirty years
-into a capture."""
+"""Consecutive rows for intervals without messages. A longer silence has only its first and last interval as rows,
+because one wrong clock may put thirty years into a capture."""
 
 
 def throughput(messages: DataFrame, interval: float = 1.0) -> DataFrame:
@@ -135,7 +135,7 @@ def payload_types(messages: DataFrame) -> DataFrame:
 
 
 def _data(messages: DataFrame, *more: Column | str) -> DataFrame:
-    """Return the columns that answers need of messages without subscriptions, with `ended_ns` and `octets`."""
+    """Return messages without subscriptions: the columns that answers need (no bodies), `ended_ns` and `octets`."""
     # a message may announce far more octets than exist, or than a number can hold
     announced = F.aggregate("sizes", F.lit(0).cast("bigint"), lambda total, size: F.try_add(total, size))
     return messages.where(F.col("kind").isin("data", "encrypted")).select(
@@ -158,7 +158,7 @@ def _distinct_sizes(messages: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def _with_sizes(sizes: DataFrame, keys: Sequence[str], *, histogram: bool) -> DataFrame:
-    """Add percentiles, and the histogram, of counted sizes."""
+    """Add percentiles, and the histogram, of counted sizes. Each value is read only once."""
     of_keys = Window.partitionBy(*keys)
     ranked = sizes.withColumn("upto", F.sum("messages").over(of_keys.orderBy("octets"))).withColumn(
         "whole", F.sum("messages").over(of_keys)
@@ -192,11 +192,12 @@ def _with_sizes(sizes: DataFrame, keys: Sequence[str], *, histogram: bool) -> Da
 
 
 def _at_rank(percent: int) -> Column:
+    """Return the size at this percentile, or null if it is in an earlier bucket."""
     return F.min(F.when(F.col("upto") * 100 >= F.col("whole") * percent, F.col("octets")))
 
 
 def _nanoseconds(interval: float) -> int:
-    """Raises `ValueError` for less than a microsecond."""
+    """Convert seconds to nanoseconds. Raises `ValueError` for less than a microsecond."""
     width = round(interval * SECOND)
     if width < 1000:
         raise ValueError(f"an interval of {interval} s is too short; use 0.000001 or more")
@@ -204,4 +205,5 @@ def _nanoseconds(interval: float) -> int:
 
 
 def _bucket(width: int) -> Column:
+    """Return the interval of a message, counted since 1970."""
     return F.expr(f"ended_ns div {width}")  # / would return a float

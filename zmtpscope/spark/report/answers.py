@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_INTERVALS = 240
-"""Intervals of a plot."""
+"""Intervals of a plot; more do not improve it."""
 
 INTERVALS = (
     *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
     *(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200),
     *(86_400 * days for days in (1, 2, 7, 30, 365)),
 )
-"""Seconds."""
+"""Lengths of intervals in seconds."""
 
 TABLES = (
     *("messages", "commands", "greetings", "connections", "findings", "stalls"),
@@ -30,10 +30,10 @@ TABLES = (
 )
 
 LONGEST_PAUSE = 60 * SECOND
-"""Longest pause within a period, unless the period before it is longer."""
+"""Longest pause between two files of one period, unless the period itself is longer."""
 
 Period = tuple[int, int]
-"""Start and end (ns since 1970)."""
+"""Start and end, nanoseconds since 1970."""
 
 
 def answers(tables: Mapping[str, DataFrame], interval: float) -> dict[str, DataFrame]:
@@ -50,7 +50,7 @@ def answers(tables: Mapping[str, DataFrame], interval: float) -> dict[str, DataF
 
 
 def periods_of(connections: DataFrame) -> list[Period]:
-    """Return the periods that the captures cover. Consecutive files form one. Runs a small job."""
+    """Return the periods that the captures cover, in order; consecutive files form one. Runs a small job."""
     files = connections.groupBy("file").agg(F.min("start_ns").alias("start"), F.max("end_ns").alias("end"))
     found: list[Period] = []
     for start, end in sorted((row["start"], row["end"]) for row in files.collect()):
@@ -62,5 +62,6 @@ def periods_of(connections: DataFrame) -> list[Period]:
 
 
 def interval_for(periods: Sequence[Period]) -> float:
+    """Return the seconds with which a plot of these periods has as many intervals as allowed."""
     seconds = sum(end - start for start, end in periods) / SECOND
     return next((width for width in INTERVALS if width * MAX_INTERVALS >= seconds), INTERVALS[-1])

@@ -1,4 +1,4 @@
-"""Builds the page of a report from tables."""
+"""Build the page of a report from tables, and write it. Its files appear only when all are complete."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 SERIOUS = ("error", "warn")
 MAX_ROWS = 20
-"""Rows of a table in the page; the Parquet file has all rows."""
+"""Rows of a table in the page. The Parquet file has all."""
 MAX_NAMED = 12
 LONGEST_CELL, LONGEST_WORD = 160, 24
-"""Longer cells are cut, and longer words broken."""
+"""Characters of a cell and of a word: longer cells are cut, longer words are broken."""
 
 HEADS = {
     "p50": "median",
@@ -50,7 +50,7 @@ HEADS = {
     "id": "rule",
     "missed_early": "missed before",
 }
-"""Other headings are the names without `_ns` and `_`."""
+"""Headings of columns, unless the name without `_ns` and `_` is good enough."""
 
 SIZES = {"octets", "octets_sent", "octets_received", "smallest", "p50", "p90", "p99", "largest", "mean"}
 MOMENTS = {"start", "end", "first", "last", "busiest_start"}
@@ -61,10 +61,13 @@ Clock = Callable[[int], str]
 
 
 class About(NamedTuple):
+    """Names of captures, interval width, and read problems as sentences."""
+
     captures: Sequence[str]
     interval: float
     problems: Sequence[str] = ()
     periods: Sequence[tuple[int, int]] = ()
+    """Periods that the captures cover (ns since 1970)."""
 
 
 class Cell(NamedTuple):
@@ -82,7 +85,7 @@ class Shown(NamedTuple):
 
 
 def page(answers: Mapping[str, pa.Table], about: About) -> str:
-    """Return self-contained HTML. `answers` are the tables of `answers.answers` by name."""
+    """Write the page as self-contained HTML. `answers` are the tables of `answers.answers` by name."""
     rows = {name: _rows(table) for name, table in answers.items()}
     clock = _clock(rows)
     causes = [row for row in rows["causes"] if row["because_of"] is None]
@@ -108,14 +111,15 @@ def page(answers: Mapping[str, pa.Table], about: About) -> str:
 
 
 def _clock(rows: Mapping[str, Sequence[Row]]) -> Clock:
-    """The page states the date at its top, so times of a single day are written without it."""
+    """Return a function that writes times, without the date if all times are on one day, which the page states at
+    its top."""
     named = (row[name] for each in rows.values() for row in each for name in MOMENTS & row.keys())
     days = {units.moment(moment)[:10] for moment in named if moment is not None}
     return units.time_of_day if len(days) == 1 else units.moment
 
 
 def _rows(table: pa.Table) -> list[Row]:
-    """Times are microseconds since 1970."""
+    """Return the rows of a table; times are microseconds since 1970."""
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
             times = table.column(index).cast(pa.timestamp("us"), safe=False).cast(pa.int64())
@@ -128,6 +132,7 @@ def _rows(table: pa.Table) -> list[Row]:
 
 
 def _facts(rows: Mapping[str, Sequence[Row]], about: About) -> list[tuple[str, str, str]]:
+    """Return name, value and remark of each fact at the top."""
     lives, sizes, peers = rows["connection_lifetimes"], rows["size_distribution"], rows["top_talkers"]
     handshakes, payloads = rows["handshake_times"], rows["payload_types"]
     connections, messages = _sum(lives, "connections"), _sum(sizes, "messages")
@@ -279,7 +284,7 @@ FILES = (PAGE, *(f"{section.name}.parquet" for section in SECTIONS))
 
 @contextmanager
 def workspace(directory: Path) -> Iterator[Path]:
-    """Yield a temporary directory in `directory`."""
+    """Yield a temporary directory within `directory`, which is created if missing."""
     made = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".analyze-", dir=directory))
@@ -293,7 +298,7 @@ def workspace(directory: Path) -> Iterator[Path]:
 
 
 def write_report(answers: Mapping[str, DataFrame], directory: Path, about: About, work: Path) -> list[Path]:
-    """`work` is a folder for temporary files on the same file system."""
+    """Run the answers, and write tables and page. `work` is a folder for temporary files on the same file system."""
     tables = {name: _run(answer, work / name) for name, answer in answers.items()}
     files = [OutputFile(directory / name) for name in FILES]
     try:
@@ -313,6 +318,6 @@ def write_report(answers: Mapping[str, DataFrame], directory: Path, about: About
 
 
 def _run(answer: DataFrame, folder: Path) -> pa.Table:
-    """Spark writes the rows, so that large results do not pass through JVM memory at once."""
+    """Write the rows of an answer with Spark, so that large results do not pass through JVM memory at once."""
     answer.write.parquet(str(folder))
     return pq.read_table(folder)

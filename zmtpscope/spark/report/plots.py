@@ -33,9 +33,9 @@ LEFT_OUT = (f"{SVG}metadata", f"{SVG}style")
 """The metadata, and a style rule that would apply to the whole page."""
 
 WIDE, NARROW = 8.6, 3.6
-"""In inches of 80 pixels."""
+"""Widths of plots in inches of 80 pixels."""
 ROW = 0.46
-"""In inches."""
+"""Height of a row of bars, in inches."""
 LONGEST_LABEL = {WIDE: 90, NARROW: 42}
 
 SETTINGS: dict[str, Any] = {
@@ -66,7 +66,7 @@ Format = Callable[[float], str]
 
 
 class Plot(NamedTuple):
-    """`alternative` describes it in words."""
+    """A plot drawn for two widths; `alternative` describes it in words."""
 
     wide: str
     narrow: str
@@ -74,10 +74,12 @@ class Plot(NamedTuple):
 
 
 class Part(NamedTuple):
+    """A value for each label."""
+
     name: str | None
     values: Sequence[float]
     colours: Sequence[str]
-    """One for all labels, or one for each."""
+    """One colour for all labels, or one for each."""
 
 
 class Range(NamedTuple):
@@ -96,8 +98,8 @@ class Panel(NamedTuple):
 
 
 def curves(alternative: str, starts: Sequence[int], width: float, panels: Sequence[Panel]) -> Plot:
-    """Plot intervals over time; `starts` in microseconds, `width` in seconds. Several periods of consecutive intervals
-    are drawn side by side."""
+    """Plot values of intervals over time; `starts` in microseconds, `width` in seconds. Consecutive intervals form a
+    period. Several periods are drawn side by side, each with its start time."""
     begins = [0, *(place for place in range(1, len(starts)) if starts[place] - starts[place - 1] > width * 1.5e6)]
     is_one = len(begins) == 1
     edges = [_day(start) for start in (*starts, starts[-1] + round(width * 1e6))]
@@ -126,7 +128,7 @@ def curves(alternative: str, starts: Sequence[int], width: float, panels: Sequen
 
 
 def bars(alternative: str, labels: Sequence[str], parts: Sequence[Part], format: Format) -> Plot:
-    """Draw horizontal bars with stacked parts."""
+    """Draw horizontal bars with stacked parts, the label above and the total at the end."""
 
     def draw(figure: Figure, inches: float) -> None:
         axes = figure.subplots()
@@ -149,8 +151,8 @@ def bars(alternative: str, labels: Sequence[str], parts: Sequence[Part], format:
 
 
 def ranges(alternative: str, labels: Sequence[str], rows: Sequence[Range], format: Format) -> Plot:
-    """Plot ranges on a logarithmic axis, thick up to the 90th percentile, with marks at the median and the 99th
-    percentile."""
+    """Plot ranges on a logarithmic axis: a thin line from minimum to maximum, a thick one up to the 90th percentile,
+    and marks at the median and the 99th percentile."""
     # a logarithmic axis has no 0
     floor = min((value for row in rows for value in row if value > 0), default=1.0)
     shown = [Range(*(max(value, floor) for value in row)) for row in rows]
@@ -201,7 +203,7 @@ def columns(alternative: str, labels: Sequence[str], parts: Sequence[Part], form
 def spans(
     alternative: str, labels: Sequence[str], rows: Sequence[tuple[int, int | None]], colours: Sequence[str]
 ) -> Plot:
-    """Plot periods (microseconds). A start without end is a mark."""
+    """Plot periods from start to end, in microseconds. A start without end is a mark."""
     first, last = min(start for start, _ in rows), max(end or start for start, end in rows)
     margin = max((last - first) // 20, 500_000)
 
@@ -220,7 +222,7 @@ def spans(
 
 
 def _apart(places: Sequence[int], distance: float) -> list[int]:
-    """Select places that are at least `distance` apart."""
+    """Return places where labels do not overlap: at least `distance` apart."""
     found = list(places[:1])
     for place in places[1:]:
         if place - found[-1] >= distance:
@@ -229,7 +231,7 @@ def _apart(places: Sequence[int], distance: float) -> list[int]:
 
 
 def _day(microseconds: int) -> float:
-    """Days since 1970 are the unit of matplotlib."""
+    """Return days since 1970, the unit of matplotlib."""
     return microseconds / 86_400e6
 
 
@@ -240,6 +242,7 @@ def _time_axis(axes: Axes, inches: float) -> None:
 
 
 def _label_rows(axes: Axes, labels: Sequence[str], inches: float) -> None:
+    """Write labels left-aligned above their rows, so that long ones fit."""
     longest = LONGEST_LABEL[inches]
     for row, label in enumerate(labels):
         axes.text(0, row - 0.28, cut(label, longest), transform=axes.get_yaxis_transform(), va="bottom", fontsize=8.5)
@@ -268,7 +271,7 @@ def _svg(draw: Callable[[Figure, float], None], width: float, height: float, alt
 
 
 def _for_page(drawn: str, alternative: str) -> str:
-    """Use the page's colours, and ids that no other drawing uses."""
+    """Use the page's colours and fonts, and ids that no other drawing uses."""
     root = ElementTree.fromstring(drawn)
     mark = sha256(f"{alternative}: {drawn}".encode()).hexdigest()[:8]
     for parent in root.iter():

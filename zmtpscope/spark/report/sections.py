@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 MAX_DRAWN = 12
 LONGEST_SILENCE = 60
-"""A longer silence (intervals) separates two periods."""
+"""Consecutive empty intervals drawn. A longer silence separates two periods."""
 
 
 class Section(NamedTuple):
@@ -28,15 +28,15 @@ class Section(NamedTuple):
     nothing: str
     draw: Draw
     columns: tuple[str, ...] = ()
-    """Empty: all."""
+    """Columns of the page's table; empty: all."""
     order: str | None = None
-    """The table is sorted by this column, descending and without zeros."""
+    """Column by which the page's table is sorted, descending and without zeros."""
     averages: tuple[str, ...] = ()
     """Averages over the whole time, left out for captures of several periods."""
 
 
 def _peer(row: Row) -> str:
-    """`"worker-1" 10.0.0.2 DEALER`, `10.0.0.1:5555 ROUTER`."""
+    """Name a peer: `"worker-1" 10.0.0.2 DEALER`, `10.0.0.1:5555 ROUTER`."""
     words = [_quoted(row["identity"])] if row.get("identity") else []
     words.append(_endpoint(row["address"], row["port"]))
     return " ".join([*words, row["socket_type"] or "of unknown type"])
@@ -68,7 +68,8 @@ Unit = Callable[[float], str]
 
 
 def _bars(title: str, label: Label, unit: Unit, *parts: tuple[str | None, str, str], where: str | None = None) -> Draw:
-    """Each part has a legend, a column and a colour. Rows without a value in `where` are left out."""
+    """Plot bars of several parts, each with a word for the legend, a column and a colour. Rows without a value in
+    `where` are left out."""
 
     def draw(rows: Sequence[Row]) -> Plot | None:
         shown = [row for row in rows if where is None or row[where]][:MAX_DRAWN]
@@ -79,7 +80,8 @@ def _bars(title: str, label: Label, unit: Unit, *parts: tuple[str | None, str, s
 
 
 def _ranges(title: str, label: Label, unit: Unit = units.duration, names: Sequence[str] = DURATIONS) -> Draw:
-    """The second of the columns `names` is the median. Rows without values are left out."""
+    """Plot the range from the smallest to the largest of the columns `names`, the second of which is the median.
+    Rows without values are left out."""
 
     def draw(rows: Sequence[Row]) -> Plot | None:
         shown = [row for row in rows if row[names[1]] is not None][:MAX_DRAWN]
@@ -113,7 +115,7 @@ def _storms(rows: Sequence[Row]) -> Plot | None:
 
 
 def storm(row: Row) -> str:
-    """`10.0.0.2 tried 20 times to connect to 10.0.0.1:5555: refused`."""
+    """Write `10.0.0.2 tried 20 times to connect to 10.0.0.1:5555: refused`."""
     who, where = row["client"] or "others", _endpoint(row["address"], row["port"])
     if row["outcome"] == "closed":
         return f"{who} connected {row['connections']:,} times to {where}; each connection failed or was closed"
@@ -133,6 +135,7 @@ def _throughput(rows: Sequence[Row]) -> Plot | None:
 
 
 def _without_silences(rows: Sequence[Row]) -> list[Row]:
+    """Keep only the first interval of a long silence."""
     found: list[Row] = []
     for is_silent, run in groupby(rows, lambda row: row["messages"] == 0):
         some = list(run)
@@ -155,7 +158,7 @@ def _size_histogram(rows: Sequence[Row]) -> Plot | None:
 
 
 def version_and_mechanism(row: Row) -> str:
-    """`3.1 CURVE`, `2.0`."""
+    """Write ZMTP version and mechanism: `3.1 CURVE`, `2.0`."""
     version = row["version"] or "no version agreed"
     over = ["over WebSocket"] if row["transport"] == "ws" else []
     return " ".join([version, *([row["mechanism"]] if row["mechanism"] else []), *over])

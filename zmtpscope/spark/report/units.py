@@ -21,13 +21,14 @@ DURATIONS = (
 
 
 def count(number: float) -> str:
-    """`1,234,567`, or `12.3` and `0.0123` if it is not whole."""
+    """Write `1,234,567`, or `12.3` and `0.0123` if it is not whole."""
     if number == int(number):
         return f"{int(number):,}"
     return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
 def short_count(number: float) -> str:
+    """Write a count: `12.3 M`."""
     for scale, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if abs(number) >= scale:
             return f"{number / scale:.3g} {unit}"
@@ -35,7 +36,7 @@ def short_count(number: float) -> str:
 
 
 def power_of_two(octets: int) -> str:
-    """`512 B`, `64 KiB`."""
+    """Write a power of two: `512 B`, `64 KiB`."""
     for bits, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
         if octets >> bits:
             return f"{octets >> bits} {unit}"
@@ -43,11 +44,12 @@ def power_of_two(octets: int) -> str:
 
 
 def short_size(octets: float) -> str:
+    """Write a size: `12.3 kB`, `12 B`."""
     return f"{octets:.3g} B" if octets < 1000 else size(octets)
 
 
 def duration(nanoseconds: float) -> str:
-    """`1.23 s`, `45.6 µs`, `3 d 4 h`."""
+    """Write `1.23 s`, `45.6 µs`, `3 d 4 h`."""
     for (scale, unit), (lower, smaller) in pairwise(DURATIONS):
         if nanoseconds >= scale and scale >= 60 * 10**9:
             whole, rest = divmod(int(nanoseconds), scale)
@@ -59,9 +61,10 @@ def duration(nanoseconds: float) -> str:
 
 
 def moment(microseconds: int) -> str:
-    """UTC: `2026-11-21 03:08:54.062445`."""
+    """Write a time in UTC: `2026-11-21 03:08:54.062445`."""
     return (EPOCH + timedelta(microseconds=microseconds)).strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
 def time_of_day(microseconds: int) -> str:
+    """Write a time of day in UTC: `03:08:54.062445`."""
     return moment(microseconds)[11:]

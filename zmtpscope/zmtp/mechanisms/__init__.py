@@ -15,5 +15,5 @@ MECHANISMS: dict[str, Mechanism] = {each.name: each for each in (NULL, PLAIN, CU
 
 
 def mechanism_named(name: str | None) -> Mechanism | None:
-    """Return `UNSEEN` without a name, if no greeting was captured."""
+    """Return the mechanism, None if it is unknown, or `UNSEEN` if no greeting was captured (name None)."""
     return UNSEEN if name is None else MECHANISMS.get(name)

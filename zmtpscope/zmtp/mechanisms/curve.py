@@ -31,6 +31,7 @@ LARGEST_NONCE = 2**64 - 1
 
 KEY_SIZE = 32
 AUTHENTICATOR_SIZE = 16
+"""Octets of a box besides its contents."""
 
 NONCE_OF_MESSAGE, BOX_OF_MESSAGE, CONTENT_OF_MESSAGE = slice(8, 16), 16, 32
 """Positions in the body of a MESSAGE; the contents follow the authenticator of the box."""
@@ -46,7 +47,7 @@ FLAG_BITS = (
 
 
 class Box(NamedTuple):
-    """A box from index `start` to the end of the body. Its nonce is `prefix` and the octets `nonce`."""
+    """The box of a command: from index `start` to the end of the body; its nonce is `prefix` and the octets `nonce`."""
 
     prefix: bytes
     nonce: slice
@@ -65,9 +66,10 @@ COOKIE_PREFIX, VOUCH_PREFIX = b"COOKIE--", b"VOUCH---"
 """Nonce prefixes of the two inner boxes; the other 16 octets precede each box (curve.md 2)."""
 
 COOKIE_AT = slice(9, 105)
+"""The cookie in the body of INITIATE: its nonce and its box."""
 
 LONG_NONCE_SIZE = 16
-"""Before cookie and vouch."""
+"""Octets of nonce before cookie and vouch."""
 
 VOUCH_SIZE = 80
 VOUCH_NONCE = slice(KEY_SIZE, KEY_SIZE + LONG_NONCE_SIZE)
@@ -92,7 +94,7 @@ def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def _read_signature(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """64 zeros prove that the client knows the server's key."""
+    """Parse the 64 zeros that prove that the client knows the server's key."""
     reader.rest("curve.hello.signature")
 
 
@@ -124,7 +126,7 @@ def read_initiate(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def _read_client(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Client's long-term key, vouch for its transient key, metadata."""
+    """Parse the client's long-term key, the vouch for its transient key, and metadata."""
     key = reader.octets("curve.client_longterm", KEY_SIZE)
     fields["client_longterm_key"] = z85.encode(key)
     reader.octets("curve.vouch.nonce", 16)
@@ -144,7 +146,7 @@ def read_ready(reader: Reader, regime: Regime, fields: Fields) -> None:
 def _read_box(
     reader: Reader, regime: Regime, fields: Fields, name: str, read: Callable[[Reader, Regime, Fields], None]
 ) -> None:
-    """`read` parses the contents of the box at the end of a body, if they are decrypted."""
+    """Parse the box at the end of a body; `read` parses its contents if they are decrypted."""
     if not regime.opened:
         reader.rest(name)
         return
@@ -164,13 +166,13 @@ def _guess(fields: Fields, size: int) -> None:
 
 
 def _metadata_size(socket_type: str) -> int:
-    """Socket types in `IDENTIFIED` send an empty identity."""
+    """Return the octets of metadata with this socket type and, if the type has one, an empty identity."""
     identity = len("Identity") + 5 if socket_type in IDENTIFIED else 0
     return len("Socket-Type") + 5 + len(socket_type) + identity
 
 
 def read_message(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """The octets of nonce and box may be missing."""
+    """Parse MESSAGE: short nonce and box, which may be missing."""
     if _body_size(reader) < SMALLEST_MESSAGE:
         reader.finding("CURVE-06", *reader.size_span)
     try:
@@ -198,13 +200,13 @@ def _body_size(reader: Reader) -> int:
 
 
 def _refuse(reader: Reader, regime: Regime, fields: Fields, finding: str) -> None:
-    """Store a body of the wrong size without a layout."""
+    """Report a body of the wrong size; store it without a layout."""
     reader.finding(finding, *reader.size_span)
     read_opaque(reader, regime, fields)
 
 
 class Nonces:
-    """The short nonces of one side increment over all its commands (curve.md 3)."""
+    """Check that the short nonces of one side increment over all its commands (curve.md 3)."""
 
     __slots__ = ("_little", "_previous")
 
@@ -221,11 +223,11 @@ class Nonces:
         return None if self._little is not False or self._previous is None else self._previous + 1
 
     def passed(self, nonce: int) -> None:
-        """All nonces from `next` to `nonce` have occurred in order."""
+        """Note that all nonces from `next` to `nonce` have occurred in order."""
         self._previous = nonce
 
     def judge(self, reader: Reader, nonce: int, start: int) -> None:
-        """`nonce` is read as big-endian at stream offset `start`."""
+        """Check `nonce`, read as big-endian at stream offset `start`."""
         previous, self._previous = self._previous, nonce
         if previous is None:
             return
@@ -245,20 +247,20 @@ def _swapped(nonce: int) -> int:
 
 
 def build_hello(fields: Fields) -> bytes:
-    """`client_key` (32 octets), `nonce`, `box` (80), `version`."""
+    """Build HELLO from `client_key` (32 octets), `nonce`, `box` (80), `version`."""
     major, minor = (fields.get("version") or "1.0").split(".")
     octets: bytes = bytes([int(major), int(minor)]) + bytes(PADDING_SIZE) + fields["client_key"]
     return octets + _build_nonce_and_box(fields)
 
 
 def build_welcome(fields: Fields) -> bytes:
-    """`long_nonce` (16 octets) and `box` (144 octets)."""
+    """Build WELCOME from `long_nonce` (16 octets) and `box` (144 octets)."""
     octets: bytes = fields["long_nonce"] + fields["box"]
     return octets
 
 
 def build_initiate(fields: Fields) -> bytes:
-    """`cookie` (96 octets), `nonce` and `box`."""
+    """Build INITIATE from `cookie` (96 octets), `nonce` and `box`."""
     cookie: bytes = fields["cookie"]
     return cookie + _build_nonce_and_box(fields)
 

@@ -20,7 +20,7 @@ _MESSAGES = {b"\1\0": "Kerberos 5 AP-REQ", b"\2\0": "Kerberos 5 AP-REP", b"\3\0"
 
 
 def kind_of_token(head: bytes) -> str | None:
-    """`head` are the first octets of the token."""
+    """Return the kind of a token from its first octets, or None."""
     kerberos = _KERBEROS.match(head)
     if kerberos is not None and kerberos[1] in _MESSAGES:
         return _MESSAGES[kerberos[1]]
@@ -30,7 +30,7 @@ def kind_of_token(head: bytes) -> str | None:
 
 
 def read_token(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Token length, token; further octets are an error."""
+    """Parse INITIATE or MESSAGE: token length, token; further octets are an error."""
     start = reader.offset
     try:
         length = reader.u32("gssapi.token_length")

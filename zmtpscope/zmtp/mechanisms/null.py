@@ -22,7 +22,7 @@ STRAY_REASON_LENGTH = 0x20
 
 
 def read_error(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """ERROR of any mechanism: reason length, reason."""
+    """Parse ERROR of any mechanism: reason length, reason."""
     start = reader.offset
     try:
         length = reader.u8("zmtp.error.reason_length")

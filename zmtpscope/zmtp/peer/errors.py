@@ -22,7 +22,7 @@ class PeerError(Exception):
 
 
 class NotZmtp(PeerError):
-    pass
+    """The other side does not speak ZMTP."""
 
 
 class Mismatch(PeerError):
@@ -34,11 +34,11 @@ class Refused(PeerError):
 
 
 class UnfitSocketType(PeerError):
-    """See wire.md 10.6."""
+    """The two socket types may not be connected (wire.md 10.6)."""
 
 
 class Violation(PeerError):
-    pass
+    """The other side violated the protocol or one of our limits."""
 
 
 class TooSlow(PeerError):
@@ -54,7 +54,7 @@ def _printable(character: str) -> str:
 
 
 def check(findings: Iterable[Finding]) -> None:
-    """Raises `Violation` for a finding of severity error."""
+    """Raise `Violation` for the first finding of severity error."""
     for finding in findings:
         kind = FINDINGS[finding.id]
         if (finding.severity or kind.severity) == "error":
@@ -77,6 +77,7 @@ _SILENTLY: dict[tuple[str, str], tuple[type[PeerError], str]] = {
 
 
 def why_greeting_ended(settings: Settings, version: str | None, received: int) -> PeerError:
+    """Return the error for a close after `received` octets of the greeting."""
     if not received:
         return ClosedHalfWay("the other side closed without sending data")
     what = f"the other side closed after {counted(received, 'octet')} of its greeting"
@@ -87,7 +88,8 @@ def why_greeting_ended(settings: Settings, version: str | None, received: int) -
 
 
 def why_handshake_ended(settings: Settings, awaited: str, said: str | None, *, cut: bool) -> PeerError:
-    """We waited for the command `awaited`, which had begun if `cut`. `said` is our last command."""
+    """Return the error for a close while we waited for the command `awaited`; it had begun if `cut`. `said` is our
+    last command."""
     if cut:
         return ClosedHalfWay(f"the other side closed inside a command, before its {awaited} was complete")
     if said is None:

@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 
 class Ready(NamedTuple):
-    """`mechanism` is None below 3.0. The other fields are the other side's; `socket_type` and `identity` are None if
-    its version or READY lacks them."""
+    """The handshake is complete: messages may be sent.
+
+    `mechanism` is None below 3.0. The other fields are the other side's; `socket_type` and `identity` are None if its
+    version or READY lacks them.
+    """
 
     version: str
     mechanism: str | None
@@ -17,7 +20,7 @@ class Ready(NamedTuple):
 
 
 class Message(NamedTuple):
-    """`envelope` contains the addresses before the delimiter (REP)."""
+    """A whole message; `envelope` contains the addresses before the delimiter (REP)."""
 
     parts: list[bytes]
     envelope: tuple[bytes, ...] = ()

@@ -15,13 +15,16 @@ _NEW_FACING_OLD = _OLD._replace(forms=(Form.PSEUDO_SIGNATURE, Form.FRAMES_1))
 """An observer needs more than the greetings for these; we know our own version."""
 
 _SHOWN = 32
-"""Octets shown of data that is not ZMTP."""
+"""Number of octets shown of data that is not ZMTP."""
 
 _OTHERS = {b"GET ": "HTTP", b"HTTP/": "HTTP", b"\x16\x03": "TLS", b"\x15\x03": "TLS", b"SSH-": "SSH"}
 
 
 class GreetingSender:
-    """Octet 10 rules out 1.0 and octet 11 rules out 2.0, so neither is sent early."""
+    """Sends the greeting as far as allowed. Octet 10 rules out 1.0 and octet 11 rules out 2.0: neither is sent early.
+
+    `decision` is made by the same function as an observer's.
+    """
 
     decision: Decision | None = None
     wanted = 0
@@ -34,6 +37,7 @@ class GreetingSender:
         self._whole = b""
 
     def begin(self) -> bytes:
+        """Return the octets to send before anything is received."""
         settings = self._settings
         oldest = settings.oldest or settings.version
         if settings.version == "1.0":
@@ -49,12 +53,13 @@ class GreetingSender:
         return self._send(SIGNATURE_SIZE if oldest == "1.0" else SIGNATURE_SIZE + 1)
 
     def introduce(self, settings: Settings) -> None:
-        """Announce the socket type of `settings`."""
+        """Announce the socket type of `settings` now, instead of waiting."""
         self._settings = settings
         self._waits = False
 
     def answer(self, received: bytes) -> bytes:
-        """Return the octets to send after receiving `received` in all. Raises `PeerError`."""
+        """Return the octets to send after receiving `received` in all; set `decision` once settled. Raises
+        `PeerError`."""
         prefix = received[:PREFIX_LIMIT]
         kind = classify(prefix)
         if kind is Class.ALIEN:
@@ -112,7 +117,7 @@ class GreetingSender:
         return build_greeting_2(self._settings.socket_type, self._settings.identity, padding=padding, revision=revision)
 
     def _downgrade(self, greeting: bytes) -> bytes:
-        """The older `greeting` starts with the octets sent so far."""
+        """Continue as an older peer, whose greeting starts with the octets sent so far."""
         self._whole = greeting
         return self._send(len(greeting))
 
@@ -127,7 +132,7 @@ def _too_new(theirs: str, ours: str) -> Mismatch:
 
 
 def shown(octets: bytes) -> str:
-    """The first line or octets, and the protocol if known."""
+    """Format the first line or octets, and the protocol if known."""
     line = octets[:_SHOWN].partition(b"\r\n")[0]
     readable = line.isascii() and line.decode("ascii").isprintable()
     shown = repr(line.decode("ascii")) if readable else octets[:16].hex(" ")

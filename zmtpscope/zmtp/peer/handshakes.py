@@ -39,14 +39,14 @@ SIGNATURE = bytes(64)
 
 
 class Part:
-    """Our part in a NULL handshake, the base of other mechanisms. `last_word` is an ERROR to send after `answer` has
-    raised."""
+    """Our part in a NULL handshake, which other mechanisms extend. `last_word` is an ERROR to send after `answer`
+    has raised."""
 
     last_word = b""
     content: OpenedReader | None = None
-    """Reads decrypted MESSAGEs."""
+    """Reads decrypted MESSAGEs, if the mechanism encrypts."""
     waits = False
-    """Send nothing before `introduce`."""
+    """Whether to send nothing before `introduce`."""
 
     def __init__(self, settings: Settings) -> None:
         role = settings.security.role
@@ -71,7 +71,7 @@ class Part:
 
     @property
     def awaited(self) -> str:
-        """The other side must send this command next."""
+        """The command that the other side must send next."""
         return self._theirs[min(self._received, len(self._theirs) - 1)]
 
     @property
@@ -79,12 +79,12 @@ class Part:
         return self._mine[self._sent - 1] if self._sent else None
 
     def begin(self) -> Iterator[bytes]:
-        """A server starts with nothing."""
+        """Yield the octets that start our part; none for a server."""
         if self.role != "server":
             yield self._step()
 
     def introduce(self, settings: Settings) -> Iterator[bytes]:
-        """Raises `UnfitSocketType`."""
+        """Yield our first command, for the socket of `settings`. Raises `UnfitSocketType`."""
         self.waits = False
         self.metadata, self._socket_type = settings.metadata, settings.socket_type
         self._learn(self.facts)
@@ -92,7 +92,7 @@ class Part:
             yield self._step()
 
     def answer(self, event: Command, octets: bytes) -> Iterator[bytes]:
-        """Yield our reply to a command. Raises `PeerError`."""
+        """Process a command and its frame; yield our reply. Raises `PeerError`."""
         name = event.fields.get("name")
         if name == "ERROR":
             raise self.refused(str(event.fields.get("reason") or ""))
@@ -110,7 +110,7 @@ class Part:
         return Refused(why)
 
     def _send_error(self, reason: str) -> None:
-        """Only a server sends ERROR."""
+        """Make ERROR our last command, if we are the server."""
         if self.role == "server":
             body = build_command(self.mechanism.name, "ERROR", {"reason": reason})
             self.last_word = build_frame(Framing.V2, body, command=True)
@@ -128,6 +128,7 @@ class Part:
         self._learn(event.fields)
 
     def _learn(self, facts: Fields) -> None:
+        """Store the other side's metadata; check its socket type."""
         self.facts = facts
         theirs = facts.get("socket_type")
         if theirs is not None and not self.waits and not may_meet(self._socket_type, theirs):
@@ -143,11 +144,11 @@ class Part:
     # -- traffic ------------------------------------------------------------------------------------------------------
 
     def seal(self, flags: int, data: bytes) -> bytes:
-        """`flags` are the inner flags (curve.md 4)."""
+        """Build a MESSAGE with these inner flags (curve.md 4)."""
         raise NotImplementedError
 
     def open(self, body: bytes) -> bytes | None:
-        """Return flags octet and data, or None."""
+        """Decrypt a MESSAGE into its flags octet and data; None if that fails."""
         raise NotImplementedError
 
 
@@ -172,7 +173,10 @@ class PlainPart(Part):
 
 
 class CurvePart(Part):
-    """`key_line` is the key log entry that decrypts the connection (curve.md 6)."""
+    """Our part in a CURVE handshake.
+
+    `key_line` is the key log entry that decrypts the connection (curve.md 6).
+    """
 
     key_line: tuple[str, ...] = ()
     _key: bytes
@@ -199,7 +203,7 @@ class CurvePart(Part):
         return self.crypto.seal_box(content, BOXES[name].prefix + octets, key)
 
     def _opened(self, event: Command, octets: bytes, key: bytes) -> tuple[Fields, dict[str, bytes]]:
-        """Return the fields of a decrypted command, and octets by field name. Raises `Refused`."""
+        """Decrypt a handshake command into its fields, and its octets by field name. Raises `Refused` if that fails."""
         name = str(event.fields["name"])
         box = BOXES[name]
         header = len(octets) - int(event.fields["size"])

@@ -1,4 +1,4 @@
-"""Time limits for silence of the other side (37/ZMTP, wire.md 10.3)."""
+"""Time limits for silence of the other side: by our PINGs, and by the TTL of its own (37/ZMTP, wire.md 10.3)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ class Heartbeats:
         self._their_ttl = 0.0
 
     def note_received(self, now: float) -> None:
-        """Any octets count as a PONG."""
+        """Note received octets, which all count as a PONG."""
         self._last_received = now
         self._awaits_pong = False
 
     def begin(self) -> None:
-        """The first PING is due one interval after the last octets."""
+        """Start with the traffic: the first PING is due one interval after the last octets."""
         self._pinged = self._last_received
 
     def ping(self, now: float) -> None:
         self._pinged, self._awaits_pong = now, True
 
     def promise(self, ttl: float) -> None:
-        """`ttl` of a received PING: maximum seconds until the next octets; 0: no limit."""
+        """Set the TTL of a received PING: maximum seconds until the next octets; 0: no limit."""
         self._their_ttl = ttl
 
     def deadline(self, ours: Heartbeat | None) -> float | None:
-        """Time of the next `is_ping_due` call; None: not before octets are received."""
+        """Return the time of the next `is_ping_due` call; None: not before octets are received."""
         times = []
         if ours is not None:
             times.append(self._pinged + (ours.timeout if self._awaits_pong else ours.interval))
@@ -40,7 +40,7 @@ class Heartbeats:
         return min(times, default=None)
 
     def is_ping_due(self, ours: Heartbeat | None, now: float) -> bool:
-        """Raises `TooSlow` after too long a silence."""
+        """Whether to send a PING. Raises `TooSlow` after too long a silence."""
         if self._their_ttl and now >= self._last_received + self._their_ttl:
             raise TooSlow(f"the other side was silent for longer than the {self._their_ttl:g} s of its own PING")
         if ours is None:

@@ -42,7 +42,7 @@ PATTERNS = {
 
 
 def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> list[bytes]:
-    """Return the frames to send. Raises `ValueError` if the socket type cannot send the message."""
+    """Return the frames to send. Raises `ValueError` if the socket type cannot send it."""
     pattern = PATTERNS[socket_type]
     if not pattern.sends:
         raise ValueError(f"a {socket_type} socket sends no messages")
@@ -80,13 +80,14 @@ def check_subscriber(socket_type: str) -> None:
 
 
 def check_member(socket_type: str, group: bytes) -> None:
+    """Raise `ValueError` if a socket of this type cannot join this group."""
     if socket_type != "DISH":
         raise ValueError(f"a {socket_type} socket has no groups")
     check_group(group)
 
 
 def incoming(socket_type: str, frames: list[bytes]) -> Message | Dropped:
-    """Return the message, or why the socket type drops it. libzmq drops silently."""
+    """Return the received message, or why the socket type drops it; libzmq drops silently."""
     pattern = PATTERNS[socket_type]
     if not pattern.receives:
         return Dropped(frames, f"a {socket_type} socket receives no messages")

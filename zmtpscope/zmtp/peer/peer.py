@@ -43,7 +43,7 @@ Row = tuple[int, int, int, int]
 """Stream offsets of the frame and of its body, body size, and flags."""
 
 SMALL = 1 << 14
-"""Smaller chunks (octets) have too much memory overhead."""
+"""Octets of a chunk; smaller ones have too much memory overhead."""
 
 
 class Peer:
@@ -75,7 +75,7 @@ class Peer:
 
         self._chunks: list[bytes] = []
         self._base = 0
-        """Stream offset of the first kept octet."""
+        """Stream offset of the first octet kept."""
         self._stop = 0
         """Stream offset after all octets received."""
         self._wanted = 0
@@ -110,11 +110,12 @@ class Peer:
 
     @property
     def facts(self) -> Fields:
-        """Metadata of the other side, or its 2.0 greeting."""
+        """The other side's metadata, or the fields of its 2.0 greeting."""
         return self._part.facts if self._part is not None else self.greeting or {}
 
     @property
     def missing_octets(self) -> int:
+        """Octets missing before anything can be read."""
         return max(0, self._wanted - self._stop)
 
     @property
@@ -144,7 +145,7 @@ class Peer:
         self._read(data)
 
     def end(self) -> None:
-        """The other side closed. Raises `PeerError` inside the handshake or a message."""
+        """Process a close by the other side. Raises `PeerError` inside the handshake or a message."""
         cut = self._reader is not None and (self._held is not None or self._reader.position < self._stop)
         if self.ready:
             if cut or self._parts:
@@ -156,6 +157,7 @@ class Peer:
         raise why_handshake_ended(self.settings, part.awaited, part.last_sent, cut=cut)
 
     def let_go(self) -> None:
+        """Free incomplete data after the end."""
         self._chunks, self._parts, self._held = [], [], None
         self._base, self._size = self._stop, 0
 
@@ -197,7 +199,7 @@ class Peer:
     # -- sending ------------------------------------------------------------------------------------------------------
 
     def send(self, parts: Sequence[bytes], envelope: Sequence[bytes] = ()) -> bool:
-        """REP first sends the envelope of the request.
+        """Send a message; REP first sends the envelope of the request.
 
         Returns False if the other side has not subscribed to it. Raises `ValueError` if the socket type cannot send it.
         """
@@ -284,6 +286,7 @@ class Peer:
         return f"the other side sent {'only part of its greeting' if self._stop else 'no data'}"
 
     def _suspicion(self) -> str:
+        """Suggest why that command is missing, or return ""."""
         waits = self._part is not None and self._part.role == "server" and self._part.awaited == "HELLO"
         return ": it may be a server, like this side" if waits else ""
 
@@ -305,6 +308,7 @@ class Peer:
         self._wanted = reader.wanted if self._held is None else self._held[1] + self._held[2]
 
     def _join_small(self) -> None:
+        """Join the last two chunks if both are small."""
         if len(self._chunks) > 1 and len(self._chunks[-1]) < SMALL and len(self._chunks[-2]) < SMALL:
             self._chunks[-2:] = [self._chunks[-2] + self._chunks[-1]]
 
@@ -345,7 +349,7 @@ class Peer:
             self._begin_traffic()
 
     def _handle_command(self, fields: Fields) -> None:
-        """Ignore other than traffic commands."""
+        """Process a traffic command; ignore any other."""
         name = fields.get("name")
         if name == "PING":
             self._heartbeats.promise(fields["ttl_ms"] / 1000)
@@ -364,7 +368,7 @@ class Peer:
             raise self._part.refused(str(fields.get("reason") or ""))
 
     def _handle_frames(self, data: bytes | bytearray, base: int, rows: list[Row]) -> None:
-        """The last frame may be incomplete."""
+        """Process message frames, of which the last may be incomplete."""
         stop, limit = base + len(data), self.settings.limits.message
         sealed: list[Row] = []
         for row in rows:
@@ -436,7 +440,7 @@ class Peer:
 
     @property
     def _our_heartbeat(self) -> Heartbeat | None:
-        """None if the other side does not support heartbeats (D11)."""
+        """Return the heartbeat to announce and send; None if the other side does not support heartbeats (D11)."""
         return self.settings.heartbeat if self.version == "3.1" else None
 
     def _must_be_ready(self) -> None:
@@ -444,7 +448,7 @@ class Peer:
             raise ValueError("cannot send before the handshake is complete")
 
     def wants(self, first: bytes) -> bool:
-        """Whether a subscription of the other side matches the first frame, or none is needed, as in 1.0."""
+        """Whether the other side wants messages with this first frame; True if no subscription is needed, as in 1.0."""
         if self._publishes and self.version != "1.0":
             return self._content_reader.memberships.has_topic_of(first)
         return not self._has_groups or self._content_reader.memberships.has_group(first)
@@ -476,6 +480,6 @@ class Peer:
             self._out.append(build_frame(self._framing, body, command=True))
 
     def _seal(self, flags: int, data: bytes) -> None:
-        """Libzmq loses MESSAGEs in command frames (D2)."""
+        """Send a MESSAGE in a message frame: libzmq loses MESSAGEs in command frames (D2)."""
         assert self._part is not None
         self._out.append(build_frame(self._framing, self._part.seal(flags, data)))

@@ -12,8 +12,9 @@ from zmtpscope.zmtp.socket_types import DRAFT, IDENTIFIED, LARGEST_IDENTITY
 
 VERSIONS = ("1.0", "2.0", "3.0", "3.1")
 LONGEST_CREDENTIAL = 255
+"""Octets of a user name and of a password (24/PLAIN)."""
 LONGEST_TTL = 6553.5
-"""Seconds."""
+"""Maximum TTL of a PING in seconds."""
 
 
 class Crypto(Protocol):
@@ -53,7 +54,7 @@ class PlainClient:
 
 @dataclass(frozen=True, slots=True)
 class PlainServer:
-    """`allows(username, password)` decides; it should compare in constant time."""
+    """PLAIN settings of a server. `allows(username, password)` decides; it should compare in constant time."""
 
     mechanism: ClassVar[str] = "PLAIN"
     role: ClassVar[str | None] = "server"
@@ -62,7 +63,7 @@ class PlainServer:
 
 @dataclass(frozen=True, slots=True)
 class CurveClient:
-    """`server_key` is S, `secret` is c (curve.md 1), 32 octets each."""
+    """CURVE settings of a client. `server_key` is S, `secret` is c (curve.md 1), 32 octets each."""
 
     mechanism: ClassVar[str] = "CURVE"
     role: ClassVar[str | None] = "client"
@@ -78,7 +79,7 @@ class CurveClient:
 
 @dataclass(frozen=True, slots=True)
 class CurveServer:
-    """`secret` is s; `allows(C)` decides by the client's long-term key; None admits all."""
+    """CURVE settings of a server. `secret` is s; `allows(C)` decides by the client's long-term key; None admits all."""
 
     mechanism: ClassVar[str] = "CURVE"
     role: ClassVar[str | None] = "server"
@@ -99,7 +100,7 @@ Security = Null | PlainClient | PlainServer | CurveClient | CurveServer
 
 
 class Heartbeat(NamedTuple):
-    """A PING every `interval` seconds, and a close after `timeout` seconds of silence.
+    """How to send heartbeats: a PING every `interval` seconds, and a close after `timeout` seconds of silence.
 
     `ttl`: seconds that the other side is asked to wait for us; 0: no limit.
     """
@@ -122,7 +123,7 @@ PART_COST = 64
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Raises `ValueError`.
+    """Settings of one socket. Raises `ValueError` if they are invalid.
 
     `properties` are further metadata. `version` is the newest version to speak, `oldest` the oldest to accept: by
     default 1.0, or 3.0 if security, properties or a draft socket type require it.
