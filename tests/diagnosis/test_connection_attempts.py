@@ -236,6 +236,18 @@ def test_an_answer_that_arrives_at_the_second_attempt_is_not_lost() -> None:
     assert told_of(_answered_in_vain(0, 2, 1), _connected(5, 9, 3)).keys() <= {"listener-late", "peer-departed"}
 
 
+def test_an_attempt_between_refused_ones_was_refused_too() -> None:
+    """The capture lost the answer to it."""
+    found = told_of(*_refused(0, 9, 0), Talk(10, at=1).unanswered(1), *_refused(11, 9, 2))
+    assert set(found) == {"connection-refused"}
+
+
+def test_a_capture_of_one_direction_does_not_show_that_nothing_answers() -> None:
+    beside = Talk(9, at=0, port=5556).handshake("DEALER", "ROUTER").message(CLIENT, b"x").message(CLIENT, b"y")
+    beside.conversation.packets = [each for each in beside.conversation.packets if each.side == CLIENT]
+    assert "connection-unanswered" not in told_of(beside, Talk(1, at=1).unanswered(5))
+
+
 def test_more_connections_than_a_firewall_allows_a_host_are_no_sign_that_nothing_listens() -> None:
     served = Talk(9, at=0).handshake("DEALER", "ROUTER")
     for _ in range(8):

@@ -54,3 +54,9 @@ def test_a_peer_that_asked_for_nothing_of_it_or_gets_it_is_not_passed_over(old: 
 def test_a_publisher_that_ceased_skips_no_subscriber() -> None:
     one, other = served_until(2, 20, "", rests=11_000), served_until(3, 20, "", at=10, rests=11_000)
     assert diagnosed(one, other, rule=RULE) == []
+
+
+def test_a_subscriber_whose_end_the_capture_may_have_lost_is_not_passed_over() -> None:
+    old, new = served_until(2, 20, "", rests=11_000), served_until(3, 40, "beat", at=7000)
+    del new.packets[20]
+    assert diagnosed(old, new, rule=RULE) == []

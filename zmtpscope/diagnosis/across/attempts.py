@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding, once
 from zmtpscope.diagnosis.across.words import address, client_name, server_name
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
 from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
-from zmtpscope.findings.capturing import NO_ROUTE, REJECTED, UNANSWERED
+from zmtpscope.findings.capturing import NO_ROUTE, REFUSED, REJECTED, UNANSWERED
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
@@ -113,14 +113,33 @@ def tried_in_vain(knowledge: Knowledge, id_: str, patience: int) -> Iterator[Tri
             yield tried._replace(served=served)
 
 
-def _is_rejected_too(finding: RunFinding, knowledge: Knowledge) -> bool:
-    """Whether ICMP rejected other attempts of the client: hosts limit ICMP messages."""
-    others = () if finding.ends is None else knowledge.findings_by_ends[finding.ends]
-    return finding.id == UNANSWERED and any(each.id in (REJECTED, NO_ROUTE) for each in others)
+def _is_answered_too(finding: RunFinding, knowledge: Knowledge) -> bool:
+    """Whether other attempts of the client were rejected by ICMP, which hosts limit, or refused before and after: the
+    capture lost that answer. Or it has one direction only of a connection of the client."""
+    if finding.id != UNANSWERED or finding.ends is None:
+        return False
+    others = knowledge.findings_by_ends[finding.ends]
+    is_answered = any(each.id in (REJECTED, NO_ROUTE) or _is_between_refusals(finding, each) for each in others)
+    return is_answered or finding.client in _one_sided(knowledge)
+
+
+def _is_between_refusals(finding: RunFinding, other: RunFinding) -> bool:
+    return other.id == REFUSED and other.moment.ns < finding.moment.ns < other.until_ns
+
+
+@once
+def _one_sided(knowledge: Knowledge) -> set[str]:
+    """Return the hosts with a connection of which only one direction was captured."""
+    return {
+        side.ip
+        for each in knowledge.connections
+        if each.values is not None and each.values["only_side"] is not None
+        for side in each.sides
+    }
 
 
 def _is_in_vain(client: Client, knowledge: Knowledge) -> bool:
-    return client.back_ns is None and not client.is_accepted and not _is_rejected_too(client.finding, knowledge)
+    return client.back_ns is None and not client.is_accepted and not _is_answered_too(client.finding, knowledge)
 
 
 def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:

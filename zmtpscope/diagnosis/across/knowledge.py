@@ -7,7 +7,7 @@ from functools import cached_property, wraps
 from typing import Any, NamedTuple, TypeVar
 
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection, ref_of
+from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection, ObservedFinding, ref_of
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.findings.attempts import lasted_ns
 from zmtpscope.findings import detail_of
@@ -16,6 +16,8 @@ from zmtpscope.records import SECOND
 
 Answer = TypeVar("Answer")
 
+GAP = "ZMTP-CONN-05"
+SNAP_LENGTH = "snap length"
 
 MIN_STEADY, STEADY_NS = 3, SECOND // 3
 """Attempts at most this far apart on average have equal intervals, without a back-off."""
@@ -122,6 +124,22 @@ class Knowledge:
     def having(self, *ids: str) -> list[ObservedConnection]:
         places = {place for id_ in ids for place in self._places_by_finding.get(id_, ())}
         return [self.connections[place] for place in sorted(places)]
+
+    @cached_property
+    def gaps(self) -> list[tuple[ObservedConnection, ObservedFinding]]:
+        """Octets that the capture lost, although the receiver has them."""
+        return [
+            (connection, finding)
+            for connection in self.having(GAP)
+            for (id_, _), finding in connection.findings.items()
+            if id_ == GAP and finding.severity != "note"
+        ]
+
+    @cached_property
+    def lost_ns(self) -> int:
+        """Time (ns) of the last known loss of packets; 0 if the capture lost none. Silence before it proves
+        nothing."""
+        return max((finding.last_ns for _, finding in self.gaps if SNAP_LENGTH not in finding.text), default=0)
 
     @cached_property
     def _places_by_finding(self) -> dict[str, list[int]]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.knowledge import GAP, SNAP_LENGTH, Knowledge
 from zmtpscope.diagnosis.across.words import address, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.rules.from_findings import Met
 from zmtpscope.words import counted
 
-GAP = "ZMTP-CONN-05"
 DROPPED, DAMAGED, CLOCK = "CAPTURE-01", "CAPTURE-02", "CAPTURE-03"
-SNAP_LENGTH = "snap length"
 MAX_NAMED = 3
 
 
@@ -53,12 +51,7 @@ def _losses(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 evidence=(Evidence.of(finding),),
                 count=finding.times,
             )
-    gaps = [
-        Met(connection, finding)
-        for connection in knowledge.having(GAP)
-        for (id_, _), finding in connection.findings.items()
-        if id_ == GAP and finding.severity != "note"  # the receiver does not have these octets, either
-    ]
+    gaps = [Met(*each) for each in knowledge.gaps]
     yield from _gaps(
         [each for each in gaps if SNAP_LENGTH in each.finding.text],
         "Packets were cut when they were captured",

@@ -341,8 +341,8 @@ TABLE = (
         "or the answers took a path that was not captured. If the endpoint serves other clients meanwhile, or "
         "another port of the host answers, these are named. If connections before were established but received no "
         "greeting, the queue of the listener is full.",
-        "A later attempt of any client succeeds, ICMP rejects other attempts of the client, or the attempts are a "
-        "port scan.",
+        "A later attempt of any client succeeds, other attempts of the client are rejected by ICMP, or refused before "
+        "and after, the attempts are a port scan, or one direction of a connection of the client was not captured.",
         _unanswered,
         BEFORE_A_PROXY,
     ),

@@ -35,7 +35,7 @@ def _passed_over(knowledge: Knowledge) -> Iterator[Diagnosis]:
             continue
         met = []
         for subscriber in publisher.subscribers[:MAX_COMPARED]:
-            rhythm = _last_messages(subscriber, knowledge.last_ns)
+            rhythm = _last_messages(subscriber, knowledge)
             if rhythm is not None:
                 messages, other = _others_got(publisher, subscriber, rhythm.last.ns, knowledge.last_ns)
                 if messages >= MIN_MESSAGES:
@@ -44,15 +44,16 @@ def _passed_over(knowledge: Knowledge) -> Iterator[Diagnosis]:
             yield _diagnosis(met, knowledge.last_ns)
 
 
-def _last_messages(subscriber: Subscriber, now: int) -> ObservedRhythm | None:
+def _last_messages(subscriber: Subscriber, knowledge: Knowledge) -> ObservedRhythm | None:
     """Return the rhythm of messages to a subscriber that ended; None if they continue or are held back."""
     connection, publisher = subscriber.connection, subscriber.connection.sides[1 - subscriber.side]
     rhythm = publisher.rhythm
     if rhythm is None or not connection.is_open or not subscriber.is_filtered or publisher.is_sending:
         return None
     is_held_back = publisher.last_outage is not None or subscriber.stalled_ns > rhythm.last.ns
-    is_long = now - rhythm.last.ns >= max(MIN_SILENCE, MANY_PAUSES * rhythm.longest_ns)
-    return rhythm if is_long and not is_held_back else None
+    is_long = knowledge.last_ns - rhythm.last.ns >= max(MIN_SILENCE, MANY_PAUSES * rhythm.longest_ns)
+    is_captured = rhythm.last.ns >= knowledge.lost_ns
+    return rhythm if is_long and is_captured and not is_held_back else None
 
 
 def _others_got(publisher: Publisher, subscriber: Subscriber, since: int, now: int) -> tuple[int, Subscriber]:
