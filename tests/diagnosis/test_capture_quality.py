@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.diagnosis.requesting_traffic import Asker
 from tests.diagnosis.telling import told
+from tests.dissect.test_zre_network import one_sided
+from tests.dissect.zre_nodes import together
+from tests.scripted import message
+from tests.traffic import Capture
 from zmtpscope.diagnosis import derivation
+from zmtpscope.diagnosis.diagnose import diagnose
+from zmtpscope.dissect import Analyser, Options
+from zmtpscope.payloads.registry import Registry
 
 NOTES = {"peer-departed"}
 
@@ -38,3 +46,19 @@ def test_facts_without_room_are_counted(captures: Path, monkeypatch: pytest.Monk
     assert "limits-reached" not in told(path)
     monkeypatch.setattr(derivation, "MAX_CONNECTIONS", 4)
     assert "connections left out, the oldest first" in told(path)["limits-reached"].text
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_zre_node_whose_connection_the_capture_may_lack_is_not_accused(is_whole: bool) -> None:
+    other = Asker(("PUSH", "PULL"))
+    for body in (b"a", b"b", b"c"):
+        other.send(0, message(body))
+    other.acknowledge(1)
+    if not is_whole:
+        del other.packets[-3]
+    found = derivation.Derivation()
+    packets = together(*one_sided(), other)
+    for batch in Analyser(Options(payloads=Registry())).run(Capture(packets, 7)):
+        found.feed(batch)
+    texts = [each.diagnosis.text for each in diagnose(found.knowledge())]
+    assert any("(ZRE-12)" in each for each in texts) == is_whole

@@ -56,6 +56,13 @@ def test_while_it_lasts() -> None:
     assert "has been waiting for 12 s" in told_of(hanging, later)["handshake-timeout"].text
 
 
+def test_a_handshake_whose_rest_the_capture_may_have_lost_accuses_no_peer() -> None:
+    hanging = Talk(0).greet(CLIENT)
+    other = Talk(1, at=1, port=5556).handshake("REQ", "REP").wait(1).message(CLIENT, b"lost").message(CLIENT, b"ask")
+    del other.conversation.packets[-4:-2]
+    assert "handshake-timeout" not in told_of(hanging, other.wait(12).message(SERVER, b"reply"))
+
+
 def test_a_side_that_closes_within_its_greeting_behind_a_command_has_another_reason() -> None:
     def closes(*, ready: bool) -> Talk:
         talk = Talk(0).say(CLIENT, build_signature()).greet(SERVER)

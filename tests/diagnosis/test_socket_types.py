@@ -54,6 +54,41 @@ def test_a_program_that_ends_in_its_handshake_need_not_have_another_type(unread:
     assert "wrong-pairing" not in told_of(left(0), left(1), stays)
 
 
+def test_a_client_that_closes_before_it_can_hear_of_a_type_does_not_reject_it() -> None:
+    """Over a path of 200 ms there and back, captured at the server: ZMQ_HANDSHAKE_IVL is too short."""
+
+    def left(number: int) -> Talk:
+        talk = Talk(number, at=number).wait(0.2).greet(CLIENT).greet(SERVER)
+        return talk.ready(SERVER, "REP").wait(0.1).close(CLIENT)
+
+    stays = Talk(4, at=5).wait(0.2).handshake("REQ", "REP").wait(9).close()
+    assert "wrong-pairing" not in told_of(left(0), left(1))
+    found = told_of(left(0), left(1), left(2), stays)
+    assert "wrong-pairing" not in found
+    assert "ZMQ_HANDSHAKE_IVL" in found["left-in-handshake"].hint
+    assert found["left-in-handshake"].text.startswith(
+        "REQ 10.0.0.2 closes 3 of 4 connections to REP 10.0.0.1:5555 before the handshake is complete, each after "
+        "about 30"
+    )
+
+
+def test_a_program_that_ends_once_in_its_handshake_is_a_note() -> None:
+    talk = Talk(0).wait(0.2).greet(CLIENT).greet(SERVER).ready(SERVER, "REP").wait(0.1).close(CLIENT)
+    stays = Talk(4, at=5).handshake("REQ", "REP").wait(9).close()
+    assert {each.severity for each in told_of(talk, stays).values()} == {"note"}
+
+
+def test_an_identity_whose_connection_may_have_ended_in_a_loss_is_not_used_twice() -> None:
+    """The capture lost the FIN of the first connection, and messages of another client."""
+    first, again = (
+        Talk(number, at=number).handshake("DEALER", "ROUTER", "worker-1").message(CLIENT, b"x") for number in (0, 2)
+    )
+    other = Talk(5, at=0, client=3).handshake("DEALER", "ROUTER").message(CLIENT, b"lost").message(CLIENT, b"x")
+    assert "identity-collision" in told_of(first, again, other)
+    del other.conversation.packets[-4:-2]
+    assert "identity-collision" not in told_of(first, again, other)
+
+
 def test_one_identity_for_two(captures: Path) -> None:
     diagnosis = told(captures / "problems/identity-collision.pcap")["identity-collision"]
     assert 'Two clients are "worker-1"' in diagnosis.text

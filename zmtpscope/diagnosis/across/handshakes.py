@@ -20,6 +20,9 @@ AT_ONCE = SECOND // 20
 LONGEST_REJECTION = MILLISECOND
 """libzmq closes within this time (ns) plus the handshake time after an incompatible type."""
 
+MIN_PATH, NEARLY = 5 * MILLISECOND, 0.8
+"""Round trips below this time (ns) are not measured; nothing is heard within this part of one."""
+
 OTHER_CAUSES = (
     "ZMTP3X-GREETING-05",
     "ZMTP3X-GREETING-12",
@@ -66,7 +69,7 @@ def hung_handshakes(knowledge: Knowledge) -> dict[Waiting, list[Hung]]:
     found = grouped(
         (Waiting(connection.ends, hung.silent == connection.listener), hung)
         for connection in knowledge.connections
-        if (hung := _hung(connection, knowledge.last_ns)) is not None
+        if (hung := _hung(connection, knowledge)) is not None
     )
     return {waiting: each for waiting, each in found.items() if _is_certain(each)}
 
@@ -77,7 +80,7 @@ def _is_certain(hung: list[Hung]) -> bool:
     return is_steady or any(each.waited >= MIN_WAIT for each in hung)
 
 
-def _hung(connection: ObservedConnection, now: int) -> Hung | None:
+def _hung(connection: ObservedConnection, knowledge: Knowledge) -> Hung | None:
     if connection.finding(*OTHER_CAUSES) is not None or any(side.error for side in connection.sides):
         return None
     if is_agreed(connection) or connection.gaps or (connection.values is not None and not connection.is_whole):
@@ -87,8 +90,10 @@ def _hung(connection: ObservedConnection, now: int) -> Hung | None:
         return None
     silent, ending = progress.index(min(progress)), ending_of(connection)
     if ending is None:
-        waited, is_idle = now - connection.start.ns, now - connection.spoke_ns >= MIN_IDLE
-        may_be_missing = connection.values is None and not progress[silent]  # its direction may not be captured
+        now, spoke = knowledge.last_ns, connection.spoke_ns
+        waited, is_idle = now - connection.start.ns, now - spoke >= MIN_IDLE
+        # its direction may not be captured, or the rest was lost
+        may_be_missing = (connection.values is None and not progress[silent]) or spoke < knowledge.lost_ns
         is_stuck = connection.is_open and is_idle and not may_be_missing
         return Hung(connection, silent, waited, False) if is_stuck else None
     waited = ending.moment.ns - connection.start.ns
@@ -99,7 +104,8 @@ def _hung(connection: ObservedConnection, now: int) -> Hung | None:
 def rejects_type(connection: ObservedConnection) -> bool:
     """Whether the client sent no type and closed with FIN immediately after the READY of the other side.
 
-    It had read READY: a program that just ends leaves it unread, so its system sends RST.
+    It had read READY: a program that just ends leaves it unread, so its system sends RST. On a long path, a FIN
+    may have crossed READY.
     """
     ending = ending_of(connection)
     if ending is None or ending.is_reset or ending.side == connection.listener:
@@ -108,7 +114,28 @@ def rejects_type(connection: ObservedConnection) -> bool:
     if ready is None or connection.sides[ending.side].ready is not None:
         return False
     setup = ready.ns - connection.start.ns
-    return 0 <= ending.moment.ns - ready.ns <= LONGEST_REJECTION + setup
+    return 0 <= ending.moment.ns - ready.ns <= LONGEST_REJECTION + setup and not path_to_client(connection)
+
+
+def closes_unheard(connection: ObservedConnection) -> bool:
+    """Whether the client closed before the READY of the other side could reach it: by a timer, or because it exits."""
+    ending, ready = ending_of(connection), connection.server.ready
+    return (
+        ending is not None and ready is not None and ending.moment.ns - ready.ns < NEARLY * path_to_client(connection)
+    )
+
+
+def path_to_client(connection: ObservedConnection) -> int:
+    """Return the time (ns) from the capture point to the client and back, or 0 if it is short or unknown.
+
+    The first octets of a client follow its SYN by a round trip, wherever they are captured; those of the server follow
+    them by the part behind the capture point.
+    """
+    client, server = connection.client.greeting, connection.server.greeting
+    if client is None or server is None:
+        return 0
+    path = client.ns - connection.start.ns - max(0, server.ns - client.ns)
+    return path if path >= MIN_PATH else 0
 
 
 def _progress(connection: ObservedConnection, number: int) -> int:

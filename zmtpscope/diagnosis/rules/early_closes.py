@@ -7,7 +7,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of, is_agreed
-from zmtpscope.diagnosis.across.handshakes import MIN_IDLE, MIN_WAIT, OTHER_CAUSES, hung_handshakes, rejects_type
+from zmtpscope.diagnosis.across.handshakes import (
+    MIN_IDLE,
+    MIN_WAIT,
+    OTHER_CAUSES,
+    hung_handshakes,
+    path_to_client,
+    rejects_type,
+)
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import (
     client_name,
@@ -15,6 +22,7 @@ from zmtpscope.diagnosis.across.words import (
     name_of,
     repeated,
     server_name,
+    steady,
 )
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
@@ -74,6 +82,14 @@ def _common_role(connection: ObservedConnection, now: int) -> str | None:
 
 
 MIN_LEFT = 2
+EXIT_HINT = (
+    "make the program close its socket and terminate its context before it exits, with ZMQ_LINGER above 0 or -1: then "
+    "it waits until its messages are sent"
+)
+TIMER_HINT = (
+    "raise ZMQ_HANDSHAKE_IVL of the client above several round trips of this path (30 s unless set); if its programs "
+    "exit themselves, set ZMQ_LINGER above 0 or to -1"
+)
 
 
 def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -84,15 +100,18 @@ def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
         agreed = [each for each in connections if is_agreed(each)]
         if len(left) < MIN_LEFT or not agreed:
             continue
+        lasted = steady([end_of(each, each.start.ns) - each.start.ns for each in left])
+        is_timer = lasted is not None and len(left) > MIN_LEFT and all(map(path_to_client, left))
+        why, hint = ": a program that exits so early loses its queued messages", EXIT_HINT
+        if lasted is not None and is_timer:
+            why, hint = f", each after about {duration(lasted)}: a timer, or a program that exits", TIMER_HINT
         yield Diagnosis.of(
             "left-in-handshake",
             "warn",
             ends.name,
             f"{client_name(agreed[0])} closes {len(left)} of {len(connections)} connections to "
-            f"{server_name(agreed[0])} before the handshake is complete: a program that exits so early loses its "
-            "queued messages",
-            "make the program close its socket and terminate its context before it exits, with ZMQ_LINGER above 0 or "
-            "-1: then it waits until its messages are sent",
+            f"{server_name(agreed[0])} before the handshake is complete{why}",
+            hint,
             evidence=(_ends(each) for each in left[:MAX_EVIDENCE]),
             about=left,
             explains=LEAVING,
@@ -310,7 +329,8 @@ TABLE = (
         "A client closed at least two connections before their handshake was complete, while other connections from "
         "its address to the same endpoint succeeded, so types and credentials match. This happens if a program exits "
         "without waiting for its socket: its queued messages are lost. A capture does not show whether it had queued "
-        "any.",
+        "any. If it closed after the same time at least three times, over a long path, its ZMQ_HANDSHAKE_IVL may be "
+        "too short.",
         "The other side closes, sends ERROR or does not answer; no connection of the two succeeds; or the client "
         "closes cleanly right after it received READY, which means that the types do not match.",
         _left_early,

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.handshakes import rejects_type
+from zmtpscope.diagnosis.across.handshakes import closes_unheard, rejects_type
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import address, duration, name_of, repeated, server_name, shown
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
@@ -67,7 +67,8 @@ def _is_closed_by_types(knowledge: Knowledge, met: list[Met]) -> bool:
         ready = connection.sides[1 - (finding.side or 0)].ready
         if ready is not None:
             late.append(finding.moment.ns - ready.ns - (ready.ns - connection.start.ns))
-    return closed_at_once(knowledge, met) and (not late or median(late) <= AT_ONCE)
+    is_heard = not any(closes_unheard(each.connection) for each in met)
+    return is_heard and closed_at_once(knowledge, met) and (not late or median(late) <= AT_ONCE)
 
 
 def _fit(types: list[str | None]) -> bool:
@@ -153,6 +154,8 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
     by_identity = grouped((_named_client(each), each) for each in (knowledge.connections if found else ()))
     for (endpoint, identity), met in found.items():
         same = by_identity[endpoint, identity]
+        if knowledge.lost_ns and not any(sooner.last_ns > later.start.ns for sooner, later in pairwise(same)):
+            continue  # the capture may have lost the end of each
         ignored, replaced, dead = _ignored(same), _replaced(same), _dead(same)
         text = _who_has(same) + (_who_gets_what(same, ignored) if replaced is None else _who_took_over(replaced))
         hint = "give each client a routing id of its own, or none"
@@ -301,7 +304,8 @@ TABLE = (
         "Both sides announced their socket types, and these are incompatible (wire.md 10.6). libzmq closes without "
         "notice on an incompatible type, often before it has announced its own: then the diagnosis is likely, unless "
         "other connections of the same two show compatible types.",
-        "The types that both sides announce on any connection of the two fit, or the close comes late.",
+        "The types that both sides announce on any connection of the two fit; the close comes late, or, over a long "
+        "path, before the client can hear of the type.",
         _wrong_pairing,
         ("reconnect-storm",),
     ),
@@ -314,7 +318,8 @@ TABLE = (
         "connection was closed looks the same, unless data on the old one is not acknowledged any more: then the "
         "ROUTER has missed its end. An error if one of them sent at least three messages and received none, while "
         "another received some.",
-        "The two connections do not overlap, or they are one connection captured twice.",
+        "The two connections do not overlap, they are one connection captured twice, or the earlier one is silent and "
+        "the capture lost packets.",
         _identity_collision,
         ("client-unanswered", "not-acknowledged"),
     ),

@@ -27,6 +27,12 @@ MIN_WAIT = 10 * SECOND // 1000
 ACCEPTED = frozenset({"ZMTP3X-META-11"})
 """Violations that libzmq and all known peers accept, so they are notes."""
 
+ABSENT = frozenset({"ZRE-12"})
+"""Findings about a connection that does not exist: an incomplete capture may lack it."""
+
+LEFT = frozenset({"NULL-08", "PLAIN-09"})
+"""Findings about a side that closes in the handshake: once only, its program may just have exited."""
+
 WITHOUT_SECURITY = ("1.0", "2.0")
 TOO_OLD = (
     "the other side speaks a version of ZMTP without security, and a socket with PLAIN or CURVE closes on it: "
@@ -68,11 +74,14 @@ def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequenc
 def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
     """Make one diagnosis for each kind of finding that none of `found` explains: programs repeat their mistakes."""
     explained = {each for diagnosis in found for each in diagnosis.explains}
+    left_out = frozenset[str]() if all(each.is_whole for each in knowledge.connections) else ABSENT
     met = grouped(
         ((finding.severity, finding.id), Met(connection, finding))
         for connection in knowledge.connections
         for finding in connection.findings.values()
-        if finding.severity in FAILING and (connection.conn_id, finding.id) not in explained
+        if finding.severity in FAILING
+        and (connection.conn_id, finding.id) not in explained
+        and finding.id not in left_out
     )
     for (severity, id_), each in met.items():
         each.sort(key=attrgetter("finding.moment.ns"))
@@ -86,7 +95,11 @@ def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Di
             who = f", from {name_of(connection, first.side)} to {name_of(connection, 1 - first.side)}"
         yield Diagnosis.of(
             VIOLATION,
-            "note" if id_ in ACCEPTED else "error" if severity == "error" else "warn",
+            "note"
+            if id_ in ACCEPTED or (id_ in LEFT and len(each) == 1)
+            else "error"
+            if severity == "error"
+            else "warn",
             f"{id_} at {address(connection.endpoint)}",
             f"{first.text}{who}{more}{repeated(times, count, last_ns)} ({id_})",
             first.hint or f"see {FINDINGS[id_].section}",
