@@ -12,9 +12,8 @@ from zmtpscope.dissect.connection.connection import ZmtpConnection
 from zmtpscope.dissect.fast_path.identities import Identities, identities_of
 from zmtpscope.dissect.fast_path.openings import (
     LONGEST,
-    Learned,
     LearnedEvent,
-    LearnedFact,
+    LearnedNote,
     Opening,
     Openings,
     Path,
@@ -24,7 +23,6 @@ from zmtpscope.dissect.fast_path.openings import (
 )
 from zmtpscope.dissect.fast_path.sides import PlainSide
 from zmtpscope.dissect.records.facts import Close, ConnectionFact, Origin, end_facts, origin_of
-from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter, put_events
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.stream.plain_state import Counts, PlainState
@@ -217,7 +215,13 @@ class KnownConnection:
             for learned in self.steps[place + 1].learned:
                 came = self.segments[learned.first].arrival
                 at = Arrival(self.segments[place].arrival.ordinal, came.packet, came.time)
-                emit_learned(self.writer, learned, identities, at, self._origin)
+                if isinstance(learned, LearnedEvent):
+                    fields, stream = learned.fields(identities), self.writer.streams[learned.side]
+                    put_events(sink, learned.event, [fields], [stream], [at])
+                elif isinstance(learned, LearnedNote):
+                    self.writer.note(learned.note(at))
+                else:
+                    sink.report(learned.fact(at, self._origin(), identities))
         self.reported, self.before = len(self.segments), self.state
 
     # -- leaving and ending -------------------------------------------------------------------------------------------
@@ -282,20 +286,6 @@ class KnownConnection:
         assert self.tcp is not None
         assert self.writer is not None
         return origin_of(self.tcp, self.writer.streams[0])
-
-
-def emit_learned(
-    writer: RecordWriter, learned: Learned, identities: Identities, at: Arrival, origin: Callable[[], Origin]
-) -> None:
-    """Write a learned event, finding or fact of a connection with these identities, at the packet `at` with the ordinal
-    of the deciding segment."""
-    if isinstance(learned, LearnedEvent):
-        fields, stream = learned.fields(identities), writer.streams[learned.side]
-        put_events(writer.sink, learned.event, [fields], [stream], [at])
-    elif isinstance(learned, LearnedFact):
-        writer.sink.report(ConnectionFact(at, origin(), "served", learned.unit, learned.value(identities)))
-    else:
-        writer.note(Note(learned.side, learned.finding, at, at.ordinal, (), learned.unit, learned.source))
 
 
 def report_close(

@@ -6,6 +6,7 @@ in the block.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -16,11 +17,10 @@ from zmtpscope.capture.segments import ACK, ORDINALS, SYN, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.fast_path.identities import Identities
-from zmtpscope.dissect.fast_path.known import LISTENER, BlockRows, KnownConnection, emit_learned, report_close
+from zmtpscope.dissect.fast_path.known import LISTENER, BlockRows, KnownConnection, report_close
 from zmtpscope.dissect.fast_path.openings import (
     LONGEST,
     LearnedEvent,
-    LearnedFact,
     LearnedNote,
     Openings,
     Path,
@@ -30,13 +30,21 @@ from zmtpscope.dissect.fast_path.openings import (
 from zmtpscope.dissect.fast_path.segment_runs import Messages
 from zmtpscope.dissect.fast_path.side_states import SideStates
 from zmtpscope.dissect.fast_path.sides import PlainSide
-from zmtpscope.dissect.identity import ends_of, stream_of
+from zmtpscope.dissect.identity import Stream, ends_of, stream_of
 from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.records.facts import Connected, Endpoint, Origin, pair_of
-from zmtpscope.dissect.records.record_writer import RecordWriter, count_event, count_finding, put_events
+from zmtpscope.dissect.records.record_writer import (
+    AT_THE_END,
+    RecordWriter,
+    count_event,
+    count_finding,
+    put_events,
+    put_findings,
+    put_records,
+)
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.stream.plain_state import Counts
-from zmtpscope.dissect.tcp.connection import Connection, LastSeen, TcpState
+from zmtpscope.dissect.tcp.connection import NEVER, Connection, LastSeen, TcpState
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Deferred, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS
@@ -68,6 +76,7 @@ class NewConnections:
         """Numbers and incarnations of connections by entry, in order of their SYNs, once the flow table knows them."""
         self.tcp: dict[int, Connection] = {}
         """Connections that continue after the block, by entry."""
+        self.streams: dict[int, tuple[Stream, Stream]] = {}
         self.writers: dict[int, RecordWriter] = {}
         # as lists
         rows = directions.first_rows[pairs[0]]
@@ -137,33 +146,27 @@ class NewConnections:
 
         If no output needs records, events of ended connections are only counted.
         """
-        places = list(self.numbers) if sink.options.records else self._continuing()
-        counted = [] if sink.options.records else self.over()
-        writers = [self.writer_of(place, sink) for place in places]
+        places, records = list(self.numbers), sink.options.records
         identities = [self.identities(place) for place in places]
         for decided, step in enumerate(self.path.steps):
             for learned in step.learned:
+                if isinstance(learned, LearnedEvent) and not records:
+                    count_event(sink.summary, learned.event, len(places))
+                    continue
                 arrivals = self._arrivals(decided, learned.first, places)
                 if isinstance(learned, LearnedEvent):
-                    fields = [learned.fields(each) for each in identities]
-                    streams = [writer.streams[learned.side] for writer in writers]
+                    fields, streams = [learned.fields(each) for each in identities], self._streams(places, learned.side)
                     put_events(sink, learned.event, fields, streams, arrivals)
-                    count_event(sink.summary, learned.event, len(counted))
-                    continue
-                for place, writer, named, at in zip(places, writers, identities, arrivals, strict=True):
-                    emit_learned(writer, learned, named, at, partial(self._origin, place, sink))
-                if counted:
-                    self._count(learned, counted, self._arrivals(decided, learned.first, counted), sink)
+                elif isinstance(learned, LearnedNote):
+                    self._count(learned, places, arrivals, sink)
+                    if records:
+                        put_findings(sink, learned.note(NEVER), self._streams(places, learned.side), arrivals)
+                else:
+                    for place, named, at in zip(places, identities, arrivals, strict=True):
+                        sink.report(learned.fact(at, self._origin(place), named))
 
-    def _count(
-        self, learned: LearnedNote | LearnedFact, places: list[int], arrivals: Iterator[Arrival], sink: Sink
-    ) -> None:
-        """Count a finding, or report a fact, of several connections, each with its packet."""
-        if isinstance(learned, LearnedFact):
-            for place, at in zip(places, arrivals, strict=True):
-                origin = partial(self._origin, place, sink)
-                emit_learned(self.writer_of(place, sink), learned, self.identities(place), at, origin)
-            return
+    def _count(self, learned: LearnedNote, places: list[int], arrivals: list[Arrival], sink: Sink) -> None:
+        """Count a finding of several connections, each with its packet."""
         packets = dict(zip(places, map(stamp, arrivals), strict=True))
         for (client, endpoint), members in self._by_pair(places).items():
             first = min([packets[place] for place in members])
@@ -177,24 +180,37 @@ class NewConnections:
         ends = ((ends_of(self.keys_of[members[0]][0]), members) for members in found.values())
         return {(client, endpoint): members for ((client, _), endpoint), members in ends}
 
-    def _arrivals(self, decided: int, first: int, places: list[int]) -> Iterator[Arrival]:
-        """Yield, by connection, the packet with the segment `first` of the path, and the ordinal of the segment
+    def _arrivals(self, decided: int, first: int, places: list[int]) -> list[Arrival]:
+        """Return, by connection, the packet with the segment `first` of the path, and the ordinal of the segment
         `decided`."""
         block, rows = self.block, self.rows[first, places]
         ordinals = block.ordinal + ORDINALS * self.rows[decided, places]
-        return map(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist())
+        return list(map(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist()))
+
+    def streams_of(self, place: int) -> tuple[Stream, Stream]:
+        streams = self.streams.get(place)
+        if streams is None:
+            number, incarnation = self.numbers[place]
+            client = stream_of(self.keys_of[place][0], self.starts[place].time, incarnation, number)
+            streams = self.streams[place] = client, client.turned()
+        return streams
+
+    def _streams(self, places: list[int], side: int | None) -> list[Stream]:
+        """Return the streams of a side, or of whole connections."""
+        streams = map(self.streams_of, places)
+        return [one._replace(side=None) for one, _ in streams] if side is None else [each[side] for each in streams]
 
     def writer_of(self, place: int, sink: Sink) -> RecordWriter:
         writer = self.writers.get(place)
         if writer is None:
-            number, incarnation = self.numbers[place]
-            client = stream_of(self.keys_of[place][0], self.starts[place].time, incarnation, number)
-            writer = self.writers[place] = RecordWriter(sink, (client, client.turned()), LISTENER)
+            writer = self.writers[place] = RecordWriter(sink, self.streams_of(place), LISTENER)
+            for learned in itertools.chain.from_iterable([step.learned for step in self.path.steps]):
+                if isinstance(learned, LearnedNote):
+                    writer.count_written(learned.side, learned.finding.id)
         return writer
 
-    def _origin(self, place: int, sink: Sink) -> Origin:
-        stream = self.writer_of(place, sink).streams[0]
-        return Origin(stream, self.starts[place], LISTENER, self._initials[place])
+    def _origin(self, place: int) -> Origin:
+        return Origin(self.streams_of(place)[0], self.starts[place], LISTENER, self._initials[place])
 
     def identities(self, place: int) -> Identities:
         if not any(self.path.identities):
@@ -209,11 +225,11 @@ class NewConnections:
     def identity(self, slot: int) -> str | None:
         return self.opening.identities_with(self.identities(self.places[slot & ~1]))[slot & 1]
 
-    def side(self, slot: int, sink: Sink) -> PlainSide:
+    def side(self, slot: int) -> PlainSide:
         number = slot & 1
         like = self.opening.sides[number]
         assert like is not None
-        return like._replace(stream=self.writer_of(self.places[slot & ~1], sink).streams[number])
+        return like._replace(stream=self.streams_of(self.places[slot & ~1])[number])
 
     # -- end of connections -------------------------------------------------------------------------------------------
 
@@ -239,7 +255,7 @@ class NewConnections:
         closers = (rows[1] < rows[0]).tolist()
         for each, closer in enumerate(map(int, closers)):
             if closer == LISTENER or opening.has_facts:
-                origin = partial(self._origin, over[each], sink)
+                origin = partial(self._origin, over[each])
                 report_close(sink, opening, ends[over[each]], (fins[closer][each], closer), origin)
         for (_, endpoint), members in self._by_pair(over).items():
             sink.connected_to(endpoint, ends[members[0]])
@@ -257,15 +273,19 @@ class NewConnections:
     ) -> None:
         """Write the records of ended connections: entries, and counts of their messages."""
         alike: dict[tuple[tuple[Counts, Counts], Identities], dict[str, Any]] = {}  # few, if connections are alike
+        fields, firsts = [], []
         for (place, counts), one, other in zip(ended, *fins, strict=True):
-            writer, end = self.writer_of(place, sink), max(one, other)
+            end, start = max(one, other), self.starts[place]
             key = counts, self.identities(place)
             if key not in alike:
                 tcp = self._connection(place, (one, other))
                 alike[key] = outcome.values(self.opening.outcome_with(*key), tcp)
-            own = alike[key] | outcome.ends_and_times(writer.streams[0], self.starts[place], one, other)
-            writer.counted_findings(end.ordinal)
-            writer.connection(self.starts[place], own, end.ordinal)
+            fields.append(alike[key] | outcome.ends_and_times(self.streams_of(place)[0], start, one, other))
+            firsts.append(Arrival(end.ordinal, start.packet, start.time))
+            if place in self.writers:
+                self.writers[place].counted_findings(end.ordinal)
+        streams = self._streams([place for place, _ in ended], None)
+        put_records(sink, "connection", 0, AT_THE_END, fields, streams, firsts)
 
     def _connection(self, place: int, fins: tuple[Arrival, Arrival]) -> Connection:
         """Return an ended connection with the final states of its sides."""

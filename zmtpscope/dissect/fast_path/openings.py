@@ -30,7 +30,7 @@ from zmtpscope.dissect.fast_path.side_states import NOTHING
 from zmtpscope.dissect.fast_path.sides import PlainSide, awaits_subscription, plain_sides
 from zmtpscope.dissect.options import Options
 from zmtpscope.dissect.records.batch import SharedFields, Unit
-from zmtpscope.dissect.records.facts import ConnectionFact, Fact, Located
+from zmtpscope.dissect.records.facts import ConnectionFact, Fact, Located, Origin
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.record_writer import RecordWriter, fields_of
 from zmtpscope.dissect.records.sink import Sink
@@ -112,9 +112,10 @@ class LearnedFact(NamedTuple):
     identity: str | None
     first: int
 
-    def value(self, identities: Identities) -> tuple[str, str | None]:
-        """Return the value of the fact on a connection, as in `ConnectionFact`."""
-        return self.socket_type, identities[self.unit.side] if self.identity is None else self.identity
+    def fact(self, at: Arrival, origin: Origin, identities: Identities) -> ConnectionFact:
+        """Return the fact about the packet `at`, with the ordinal of the deciding segment."""
+        identity = identities[self.unit.side] if self.identity is None else self.identity
+        return ConnectionFact(at, origin, "served", self.unit, (self.socket_type, identity))
 
 
 class LearnedNote(NamedTuple):
@@ -125,6 +126,10 @@ class LearnedNote(NamedTuple):
     unit: int
     source: int
     first: int
+
+    def note(self, at: Arrival) -> Note:
+        """Return the finding about the packet `at`, with the ordinal of the deciding segment."""
+        return Note(self.side, self.finding, at, at.ordinal, (), self.unit, self.source)
 
 
 Learned = LearnedEvent | LearnedNote | LearnedFact
@@ -415,7 +420,8 @@ class Simulation(RecordWriter):
         self.learned[fact.arrival.ordinal // ORDINALS].append(learned)
 
     def note(self, note: Note) -> None:
-        self.is_general &= not note.refs and note.last is None
+        self.is_general &= not note.refs and note.last is None and self.left_to_write(note.side, note.finding.id) > 0
+        self.count_written(note.side, note.finding.id)
         learned = LearnedNote(note.side, note.finding, note.unit, note.source, note.at.packet)
         self.learned[note.decided // ORDINALS].append(learned)
 

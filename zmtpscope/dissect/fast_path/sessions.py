@@ -144,7 +144,7 @@ class Sessions:
     def side_of(self, slot: int) -> PlainSide:
         here = self.connections[slot & ~1]
         if isinstance(here, NewConnections):
-            self.sides[slot] = here.side(slot, self.sink)
+            self.sides[slot] = here.side(slot)
         return self.sides[slot]
 
     # -- payloads -----------------------------------------------------------------------------------------------------

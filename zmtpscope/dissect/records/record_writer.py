@@ -93,12 +93,15 @@ class RecordWriter:
     def note(self, note: Note) -> None:
         """Write a finding; from the eleventh of a kind on, only count it."""
         self._count(note, 1)
-        key = (note.side, note.finding.id)
-        count = self._counts[key] = self._counts.get(key, 0) + 1
-        if count > MAX_WRITTEN:
-            self._keep_last(key, note)
+        if self.count_written(note.side, note.finding.id) > MAX_WRITTEN:
+            self._keep_last((note.side, note.finding.id), note)
         elif self.is_writing:
             self._put_finding(note, note.unit, 1)
+
+    def count_written(self, side: int | None, id_: str) -> int:
+        """Count a finding. Return the number of its kind on its side."""
+        count = self._counts[side, id_] = self._counts.get((side, id_), 0) + 1
+        return count
 
     def note_repeats(self, note: Note, count: int) -> None:
         """Count more findings of a kind written before; `note` is the last."""
@@ -124,23 +127,9 @@ class RecordWriter:
 
     def _put_finding(self, note: Note, offset: int, count: int) -> None:
         """Write a finding, which is sorted to `offset` if it has no stream offset."""
-        finding, stream = note.finding, self.whole if note.side is None else self.streams[note.side]
-        kind = FINDINGS[finding.id]
-        located = finding.start is not None
-        own = {
-            "source": note.source if located else None,
-            "offset": finding.start,
-            "length": finding.length if located else None,
-            "id": finding.id,
-            "severity": _severity(finding),
-            "text": f"{kind.text}: {finding.detail}" if finding.detail else kind.text,
-            "section": kind.section,
-            "hint": _hint(finding),
-            "refs": list(note.refs),
-            "count": count,
-            "last_packet": (note.last or note.at).packet & PACKET_MASK,
-        }
-        offset = offset if finding.start is None else finding.start
+        stream = self.whole if note.side is None else self.streams[note.side]
+        offset = offset if note.finding.start is None else note.finding.start
+        own = fields_of_finding(note, count)
         self.sink.put(self._record("finding", stream, note.at, note.decided, offset, own))
 
     def _count(self, note: Note, count: int) -> None:
@@ -247,20 +236,60 @@ def put_events(
     """
     count_event(sink.summary, event, len(streams))
     if sink.options.records:
-        type_, file, source, offset = type_of(event), sink.file, event.regime.source, event.start
-        rank = RANKS[type_]
-        sink.batch.records += [
-            Record(
-                type_,
-                (ordinal, place_of(stream), stream.side or 0, source, offset, rank),
-                stream,
-                time,
-                file(packet),
-                packet & PACKET_MASK,
-                own,
-            )
-            for own, stream, (ordinal, packet, time) in zip(fields, streams, firsts, strict=True)
-        ]
+        put_records(sink, type_of(event), event.regime.source, event.start, fields, streams, firsts)
+
+
+def put_findings(sink: Sink, note: Note, streams: Sequence[Stream], firsts: Sequence[Arrival]) -> None:
+    """Write a finding once for each of several streams, with its packet, without counting it."""
+    shared = fields_of_finding(note, 1)
+    own = [{**shared, "last_packet": packet & PACKET_MASK} for _, packet, _ in firsts]
+    offset = note.unit if note.finding.start is None else note.finding.start
+    put_records(sink, "finding", shared["source"] or 0, offset, own, streams, firsts)
+
+
+def put_records(
+    sink: Sink,
+    type_: str,
+    source: int,
+    offset: int,
+    fields: Iterable[dict[str, Any]],
+    streams: Iterable[Stream],
+    firsts: Iterable[Arrival],
+) -> None:
+    """Write records that differ in their own fields, streams and packets only, as `put_events` does."""
+    rank, file = RANKS[type_], sink.file
+    sink.batch.records += [
+        Record(
+            type_,
+            (ordinal, place_of(stream), NEITHER if stream.side is None else stream.side, source, offset, rank),
+            stream,
+            time,
+            file(packet),
+            packet & PACKET_MASK,
+            own,
+        )
+        for own, stream, (ordinal, packet, time) in zip(fields, streams, firsts, strict=True)
+    ]
+
+
+def fields_of_finding(note: Note, count: int) -> dict[str, Any]:
+    """Return the own fields of a finding, which represents `count` findings."""
+    finding = note.finding
+    kind = FINDINGS[finding.id]
+    located = finding.start is not None
+    return {
+        "source": note.source if located else None,
+        "offset": finding.start,
+        "length": finding.length if located else None,
+        "id": finding.id,
+        "severity": _severity(finding),
+        "text": f"{kind.text}: {finding.detail}" if finding.detail else kind.text,
+        "section": kind.section,
+        "hint": _hint(finding),
+        "refs": list(note.refs),
+        "count": count,
+        "last_packet": (note.last or note.at).packet & PACKET_MASK,
+    }
 
 
 def count_event(summary: Summary, event: Greeting | Command, count: int = 1) -> None:
