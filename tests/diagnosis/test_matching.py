@@ -119,3 +119,7 @@ def test_messages_with_an_envelope_are_the_same_for_every_caller(
     assert one == other
     assert all(row.captured >= captured for row in one)
     assert not addressed or all(row.envelope for row in one)
+    makers = twins("zmtpscope.diagnosis.observers.request_rows.content_of")
+    for row in one:
+        contents = [make(run, row.row, is_work) for is_work in (False, row.is_nested) for make in makers]
+        assert len({*contents[: len(makers)]}) == len({*contents[len(makers) :]}) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
 from zmtpscope.diagnosis.moments import Moment
@@ -52,15 +53,18 @@ KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmi
 OBSERVERS_OF = {type_: [number for number, each in enumerate(OBSERVERS) if type_ in each.types] for type_ in KNOWN}
 """Indexes of the observers that process each type of record."""
 
-DERIVING = [number for number, each in enumerate(OBSERVERS) if each.derive is not Observer.derive]
-"""Indexes of the observers with records of their own."""
+
+@lru_cache
+def followers(types: SocketTypes) -> list[int]:
+    """Return the indexes of the observers of messages between these socket types."""
+    return [number for number, each in enumerate(OBSERVERS) if each.follows(types)]
 
 
 class OpenConnection:
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         self.observed = observed
-        self.observers: list[Observer | None] = [None] * len(OBSERVERS)
-        """The observers created so far, with the indexes of `OBSERVERS`."""
+        self.observers: dict[int, Observer] = {}
+        """The observers created so far, by their indexes in `OBSERVERS`, in ascending order."""
         self._followed: SocketTypes | None = None
         """Socket types that the observers were created for."""
         self._room = room
@@ -68,32 +72,31 @@ class OpenConnection:
     def record(self, record: Record) -> None:
         observe_record(self.observed, record)
         for number in OBSERVERS_OF[record.type]:
-            observer = self.observers[number]
-            if observer is None and record.own.get("name", record.type) in OBSERVERS[number].begins_with:
-                observer = self.observers[number] = OBSERVERS[number](self.observed, self._room)
-            if observer is not None:
-                observer.record(record)
+            if number not in self.observers and record.own.get("name", record.type) in OBSERVERS[number].begins_with:
+                self._create([number])
+            if number in self.observers:
+                self.observers[number].record(record)
 
     def rows(self, rows: Rows) -> None:
         types = self.observed.socket_types()
         if types != self._followed:
             self._followed = types
-            for number, observer in enumerate(self.observers):
-                if observer is None and OBSERVERS[number].follows(types):
-                    self.observers[number] = OBSERVERS[number](self.observed, self._room)
-        for observer in self.observers:
-            if observer is not None:
-                observer.rows(rows)
+            self._create(followers(types))
+        for observer in self.observers.values():
+            observer.rows(rows)
 
     def derive(self) -> Iterator[DerivedTable]:
         """Yield the records decided since the last call."""
-        for number in DERIVING:
-            observer = self.observers[number]
-            if observer is not None:
-                yield from observer.derive()
+        for observer in self.observers.values():
+            yield from observer.derive()
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
-        return [table for each in self.observers if each is not None for table in each.finish(ordinal)]
+        return [table for each in self.observers.values() for table in each.finish(ordinal)]
+
+    def _create(self, numbers: Sequence[int]) -> None:
+        before = self.observers
+        new = {number: OBSERVERS[number](self.observed, self._room) for number in numbers if number not in before}
+        self.observers = dict(sorted((before | new).items())) if before else new
 
 
 class Derivation:
@@ -126,15 +129,16 @@ class Derivation:
         ends: list[Record] = []
         for record in batch.records:
             self._see(record.ts_ns)
-            self._ordinal = max(self._ordinal, record.order[0])
+            if record.order[0] > self._ordinal:
+                self._ordinal = record.order[0]
+            stream = record.stream
             if record.type == "connection":
                 self._see(record.own["end_ns"] + (record.own["idle_ns"] or 0))
                 ends.append(record)
             elif record.type == "finding":
                 self._finding(record)
-            elif record.type in KNOWN and _is_of_connection(record):
-                connection = self._connection_of(record)
-                touched[connection.observed.conn_id] = connection
+            elif record.type in KNOWN and stream is not None and stream.conn is not None:
+                connection = touched[stream.conn_id] = self._connection_of(record)
                 connection.record(record)
             yield None
         by_connection: dict[str, Rows] = {}
@@ -244,10 +248,9 @@ class Derivation:
 
     def _end(self, record: Record) -> list[DerivedTable]:
         connection = self._connection_of(record)
-        conn_id = connection.observed.conn_id
         observe_record(connection.observed, record)
         tables = connection.finish(record.order[0])
-        del self.open[conn_id]
+        del self.open[connection.observed.conn_id]
         self._keep(connection.observed)
         return tables
 
@@ -277,10 +280,6 @@ class Derivation:
             self._first_ns = time
         if time > self._last_ns:
             self._last_ns = time
-
-
-def _is_of_connection(record: Record) -> bool:
-    return record.stream is not None and record.stream.conn is not None
 
 
 def derived_records(tables: Iterable[DerivedTable]) -> list[Record]:

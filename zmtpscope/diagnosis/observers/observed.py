@@ -258,10 +258,10 @@ class ObservedConnection:
     @classmethod
     def of(cls, stream: Stream, moment: Moment) -> ObservedConnection:
         """Return a connection of which only the first record is known."""
-        if stream.side:
-            stream = stream.turned()
+        if stream.side != 0:
+            stream = stream.turned() if stream.side else stream._replace(side=0)
         sides = ObservedSide(stream.src_ip, stream.src_port), ObservedSide(stream.dst_ip, stream.dst_port)
-        found = cls(stream._replace(side=0), sides, moment, moment.ns, moment.ns)
+        found = cls(stream, sides, moment, moment.ns, moment.ns)
         found.listen(listening_side((sides[0].port, sides[1].port)))
         return found
 
@@ -355,12 +355,10 @@ def ref_of(record: Record) -> str:
 
 def observe_record(connection: ObservedConnection, record: Record) -> None:
     connection.answers.clear()
-    connection.last_ns = max(connection.last_ns, record.ts_ns)
-    if record.type in SPOKEN:
-        connection.spoke_ns = max(connection.spoke_ns, record.ts_ns)
-    learn = LEARN.get(record.type)
-    if learn is not None:
-        learn(connection, record)
+    if record.ts_ns > connection.last_ns:
+        connection.last_ns = record.ts_ns
+    if record.type in LEARN:
+        LEARN[record.type](connection, record)
 
 
 def _sender(connection: ObservedConnection, record: Record) -> ObservedSide:
@@ -369,9 +367,17 @@ def _sender(connection: ObservedConnection, record: Record) -> ObservedSide:
     return connection.sides[record.stream.side]
 
 
-def _greeting(connection: ObservedConnection, record: Record) -> None:
-    side, values = _sender(connection, record), record.own
+def _speaker(connection: ObservedConnection, record: Record) -> ObservedSide:
+    """Return the sender, and note that it has sent data."""
+    side = _sender(connection, record)
     side.heard(record.ts_ns)
+    if record.ts_ns > connection.spoke_ns:
+        connection.spoke_ns = record.ts_ns
+    return side
+
+
+def _greeting(connection: ObservedConnection, record: Record) -> None:
+    side, values = _speaker(connection, record), record.own
     side.greeting = side.greeting or Moment.of_record(record)
     side.version = values["version_announced"] or side.version
     side.mechanism = values["mechanism"] or side.mechanism
@@ -384,8 +390,7 @@ def _greeting(connection: ObservedConnection, record: Record) -> None:
 
 def _command(connection: ObservedConnection, record: Record) -> None:
     values, moment = record.own, Moment.of_record(record)
-    side, name = _sender(connection, record), values["name"]
-    side.heard(moment.ns)
+    side, name = _speaker(connection, record), values["name"]
     side.last_command = moment, name or ""
     _name(side, values)
     side.username = values["username"] if values["username"] is not None else side.username
@@ -446,7 +451,7 @@ def _connection(connection: ObservedConnection, record: Record) -> None:
     is_missing = values["gap_bytes"] or values["unseen_bytes"] or values["undissected_bytes"]
     is_followed = values["only_side"] is None and values["close"] not in ("reused", "evicted")
     connection.is_unbroken = is_followed and not is_missing
-    if values["opened_by"] is not None:
+    if values["opened_by"] not in (None, 1 - connection.listener):
         connection.listen(1 - values["opened_by"])
     connection.start = Moment(values["start_ns"], record.file, record.packet)
     connection.last_ns = values["end_ns"]
@@ -464,6 +469,3 @@ LEARN = {
     "retransmission": _retransmission,
     "connection": _connection,
 }
-
-SPOKEN = frozenset({"greeting", "command"})
-"""Records that show that a side has sent data, besides messages, which `Derivation` handles."""

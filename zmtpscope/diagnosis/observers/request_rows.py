@@ -94,6 +94,7 @@ def _next_empty(sizes: list[int], first: int, last: int) -> int:
     return frame
 
 
+@compiled.where_possible
 def content_of(run: MessageTable, row: int, is_work: bool = False) -> int:
     """Return a checksum of the kept frames after the delimiter and of all sizes; never 0.
 

@@ -1,6 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
 """`request_rows.py`, compiled: the messages of a run with an envelope, one after the other."""
 
+from hashlib import blake2b
+
 from cpython.bytes cimport PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 
@@ -73,3 +75,19 @@ def enveloped(run, int side, int64_t captured, bint addressed):
             )
         )
     return found
+
+
+def content_of(run, Py_ssize_t row, bint is_work=False):
+    cdef const int64_t[:] bodies = run.bodies, sizes = run.sizes
+    cdef bytes data = <bytes?>run.data
+    cdef int64_t base = run.base, length = PyBytes_GET_SIZE(data), start, size
+    cdef Py_ssize_t frame, last = run.last[row], begin = next_empty(sizes, run.first[row], last) + 1
+    cdef list pieces = []
+    if is_work:
+        begin = next_empty(sizes, begin, last) + 1
+    for frame in range(begin, last + 1):
+        start, size = bodies[frame] - base, sizes[frame]
+        pieces.append((<object>size).to_bytes(8))
+        if 0 <= start < length:
+            pieces.append(data[start : start + min(size, length - start)])
+    return int.from_bytes(blake2b(b"".join(pieces), digest_size=8).digest(), signed=True) or 1

@@ -16,7 +16,7 @@ from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import MAX_LONGEST, Answered, ObservedRequest, ObservedRequests
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, SocketTypes
 from zmtpscope.diagnosis.observers.request_roles import NEVER_ASK, Role, Roles, roles_of
-from zmtpscope.diagnosis.observers.request_rows import MessageRow, by_captured, by_order, content_of, enveloped
+from zmtpscope.diagnosis.observers.request_rows import MessageRow, by_captured, by_order, by_time, content_of, enveloped
 from zmtpscope.diagnosis.observers.request_table import (
     ANSWERED,
     LATE,
@@ -242,7 +242,7 @@ class RequestObserver(Observer):
             assert latencies is not None
             seen.latency.add(latencies, seen.trend)
             self._note_longest(seen, rows, latencies)
-            seen.last_answered_ns = max(seen.last_answered_ns, max(row.time for row in rows))
+            seen.last_answered_ns = max(seen.last_answered_ns, max(map(by_time, rows)))
             seen.last_reply = Moment.of_packet(replies[-1].time, replies[-1].packet, self.files)
         if outcome == LATE and seen.late is None:
             seen.late = self._observed(rows[0])

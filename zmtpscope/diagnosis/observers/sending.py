@@ -76,6 +76,8 @@ class SendingObserver(Observer):
         before = [() if side.rhythm is None else side.rhythm.recent for side in self.observed.sides]
         for number, side in enumerate(self.observed.sides):
             runs, summaries, other = rows.sides[number], rows.summaries[number], 1 - number
+            if not runs:
+                continue
             came = Came(before[other], rows.sides[other])
             pairs = list(zip(runs, summaries, strict=True))
             if len(pairs) > 1:
@@ -96,6 +98,9 @@ class SendingObserver(Observer):
         return []
 
 
+NOWHERE = Moment(0, None, None)
+
+
 def _first_order(pair: tuple[MessageTable, RunSummary]) -> int:
     return first_order(pair[0])
 
@@ -111,8 +116,9 @@ def _note_rhythm(
 ) -> None:
     rhythm = side.rhythm
     if rhythm is None:
-        rhythm = side.rhythm = ObservedRhythm(summary.first_end_ns, Moment(summary.first_end_ns, None, None))
-    _note_pause(rhythm, summary.first_end_ns - rhythm.last.ns, rhythm.last, other)
+        rhythm = side.rhythm = ObservedRhythm(summary.first_end_ns, NOWHERE)
+    else:
+        _note_pause(rhythm, summary.first_end_ns - rhythm.last.ns, rhythm.last, other)
     if summary.longest_pause > rhythm.second_ns:
         place = summary.longest_from
         since = Moment.of_packet(int(run.time_ends[place]), int(run.packet_ends[place]), files)
