@@ -32,7 +32,7 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_CONNECTIONS = 16_384
-"""Ended connections (some 7 kB each), and open ones. The oldest ones above it are forgotten and counted."""
+"""Ended connections (some 7 kB each), and open ones. Older ones are forgotten and counted."""
 
 MAX_FINDINGS = 4096
 
@@ -48,7 +48,7 @@ OBSERVERS: tuple[type[Observer], ...] = (
 )
 
 KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmission"})
-"""Types of records that are passed to the observers of their connection."""
+"""Types of records of connections."""
 
 OBSERVERS_OF = {type_: [number for number, each in enumerate(OBSERVERS) if type_ in each.types] for type_ in KNOWN}
 """Indexes of the observers that process each type of record."""
@@ -66,7 +66,7 @@ class OpenConnection:
         self.observers: dict[int, Observer] = {}
         """The observers created so far, by their indexes in `OBSERVERS`, in ascending order."""
         self._followed: SocketTypes | None = None
-        """Socket types that the observers were created for."""
+        """Socket types for which observers were created."""
         self._room = room
 
     def record(self, record: Record) -> None:
@@ -109,12 +109,12 @@ class Derivation:
         self.ended: OrderedDict[str, ObservedConnection] = OrderedDict()
         """Ended connections by conn_id, in order of end."""
         self.findings: list[RunFinding] = []
-        """Findings without a ZMTP connection: attempts to connect, and capture losses."""
+        """Findings without a ZMTP connection."""
         self.forgotten = 0
         """Number of connections forgotten, or not followed for lack of room."""
         self.room = Room()
         self.left_out = 0
-        """Number of facts left out for lack of room in knowledge added by `adopt`."""
+        """Number of facts left out in knowledge added by `adopt`."""
         self._ordinal = 0
         self._first_ns: int | None = None
         self._last_ns = 0
@@ -124,7 +124,7 @@ class Derivation:
         return [table for table in self.parts(batch) if table is not None]
 
     def parts(self, batch: Batch) -> Iterator[DerivedTable | None]:
-        """Yield the tables of `feed`, and None after each record or run of messages, where callers may pause."""
+        """Yield the tables of `feed`, and None where callers may pause."""
         touched: dict[str, OpenConnection] = {}
         ends: list[Record] = []
         for record in batch.records:
@@ -161,7 +161,7 @@ class Derivation:
 
     @property
     def end_ordinal(self) -> int:
-        """Return an ordinal after all input, for records about several connections."""
+        """Return an ordinal after all input."""
         return self._ordinal + 1
 
     def knowledge(self) -> Knowledge:
@@ -171,8 +171,8 @@ class Derivation:
         return Knowledge(connections, self.findings, self._first_ns, self._last_ns, self.forgotten, left_out)
 
     def note_ongoing(self, ongoing: Ongoing) -> None:
-        """Note the time without further packets, and everything that continues: stalls, outages, unfinished
-        messages, half-closed connections."""
+        """Note the time without further packets, and what continues: stalls, outages, messages, half-closed
+        connections."""
         if self._first_ns is not None and ongoing.now:
             self._see(ongoing.now)
         for connection in self.open.values():

@@ -1,4 +1,4 @@
-"""Add derived records to batches: of single connections, and at the end of several connections, and diagnoses."""
+"""Add derived records to batches: of single connections, and at the end of several ones, and diagnoses."""
 
 from __future__ import annotations
 

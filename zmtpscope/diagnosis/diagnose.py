@@ -21,10 +21,7 @@ def diagnose(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> li
 
 
 def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> Iterator[list[Explained] | None]:
-    """Yield None after each rule, then the diagnoses, so that callers can do other work meanwhile.
-
-    The knowledge must not change.
-    """
+    """Yield None after each rule, for other work of callers, then the diagnoses. The knowledge must not change."""
     rules = list(rules)
     found: list[Diagnosis] = []
     for rule in rules:
@@ -39,7 +36,7 @@ def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> 
 
 
 def _softened(diagnosis: Diagnosis, doubtful: set[str]) -> Diagnosis:
-    """Turn a diagnosis into a note if one of its connections may not be ZMTP."""
+    """Turn a diagnosis into a note if its connections may not be ZMTP."""
     if diagnosis.severity not in FAILING or not diagnosis.conn_ids or not diagnosis.conn_ids <= doubtful:
         return diagnosis
     return replace(diagnosis, severity="note", certainty=LIKELY)

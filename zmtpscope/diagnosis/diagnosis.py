@@ -19,7 +19,7 @@ MAX_EVIDENCE = 3
 
 
 class Evidence(NamedTuple):
-    """A captured event: a short `text`, and the record `ref` that shows it."""
+    """A captured event, and the record `ref` that shows it."""
 
     moment: Moment
     text: str
@@ -35,9 +35,9 @@ class Evidence(NamedTuple):
 
 
 class MissedMessages(NamedTuple):
-    """Messages of a topic that a subscriber missed, and another one received: from `side` on connection `conn`.
+    """Messages of a topic (None: any) that a subscriber missed and another one received, from `side` on `conn`.
 
-    They were sent from `since_ns` until before `until_ns`. `topic` is None for any topic.
+    They were sent from `since_ns` until before `until_ns`.
     """
 
     conn: int | None
@@ -57,9 +57,8 @@ class OnConnection(Protocol):
 class Diagnosis:
     """A cause of a problem. `text` is a sentence without full stop, in which text of peers is escaped (`to_text`).
 
-    `explains` are the findings that it accounts for, as (conn_id, finding id); they are not reported again. `conn_ids`
-    are the connections that it concerns: consequences on these are grouped below it. `missed` are messages that did not
-    reach a subscriber, if it is about them.
+    `explains` are findings that it accounts for, as (conn_id, finding id); they are not reported again. `conn_ids` are
+    its connections: consequences on these are grouped below it. `missed` are messages that did not reach a subscriber.
     """
 
     rule: str
@@ -94,10 +93,10 @@ class Diagnosis:
         proven: bool = True,
         missed: MissedMessages | None = None,
     ) -> Diagnosis:
-        """Return a diagnosis that accounts for the findings with ids in `explains` on the connections in `about`.
+        """Return a diagnosis that accounts for findings with ids in `explains` on the connections in `about`.
 
-        `beside` are ids of further connections that it concerns, and `explained` single findings, as (conn_id, finding
-        id). `count` is by default the number of connections in `about`.
+        `beside` are ids of further connections, and `explained` single findings, as (conn_id, finding id). `count` is
+        by default the number of connections in `about`.
         """
         own = [each.conn_id if isinstance(each, ObservedConnection) else each.connection.conn_id for each in about]
         conn_ids, ids = frozenset(own), tuple(explains)
@@ -132,10 +131,10 @@ class Diagnosis:
 class Rule(NamedTuple):
     """A rule of `check`. `title` names the problem.
 
-    `explanation` is the text of `check --explain`: the conditions of the rule, its inference, and the limits of a
-    capture. `refuted_by` names the evidence that excludes the problem, in one sentence; `find` looks for it first.
-    Diagnoses of the rules in `consequences` are printed below this rule's diagnoses if both concern the same
-    connection. An aside is reported in one closing line, and only if there is no problem.
+    `explanation` is the text of `check --explain`: conditions, inference, and the limits of a capture. `refuted_by`
+    names the evidence that excludes the problem, in one sentence; `find` looks for it first. Diagnoses of the rules in
+    `consequences` are printed below this rule's, if they share a connection. An aside is reported in one closing line,
+    and only if there is no problem.
     """
 
     id: str

@@ -16,23 +16,23 @@ MESSAGEPACK, JUPYTER = "messagepack", "jupyter"
 OBJECTS = {MESSAGEPACK, "json", "cbor"}
 """Formats with objects."""
 ERROR = "ERR"
-"""Name of the event by which zerorpc reports an exception."""
+"""Name of an event of zerorpc with an exception."""
 OF_ITS_OWN = "_zpc_"
-"""Prefix of events that zerorpc itself sends, such as heartbeats."""
+"""Prefix of zerorpc's own events, such as heartbeats."""
 METHODS = "method", "cmd", "command", "action", "func", "function", "op", "operation"
 MARK = re.compile(rb'"(?:jsonrpc|%s)"' % "|".join(METHODS).encode())
-"""Text that every JSON object of a call contains."""
+"""Part of every JSON object of a call."""
 ID = re.compile(r"(?:(?:req(?:uest)?|call|msg|message|correlation|rpc|transaction)_?)?u?u?id", re.IGNORECASE)
-"""Members of an object that a reply repeats. Others (`device_id`) are the same in many calls."""
+"""Members that a reply repeats. Others (`device_id`) are the same in many calls."""
 ERRORS = re.compile(r"(?:err(?:or)?|exception|traceback)(?:_?(?:msg|message|text))?", re.IGNORECASE)
 TEXTS = "type", "message", "msg", "text", "reason", "detail"
-"""Members of an error object that describe it."""
+"""Members that describe an error."""
 FAILED = re.compile(r"err(?:or)?|fail(?:ed|ure)?|exception", re.IGNORECASE)
 SUCCESS = "ok", "success"
 """Members that are false after a failure."""
 LONGEST_ID, LONGEST_NAME, LONGEST_ERROR = 80, 40, 80
 MDP_CLIENT, MDP_WORKER = {b"MDPC01": False, b"MDPC02": True}, {b"MDPW01": False, b"MDPW02": True}
-"""Whether a version has partial replies, by the first frame; 18/MDP has them."""
+"""Whether a version has partial replies, like 18/MDP, by the first frame."""
 MDP_SIZE = 6
 """Octets of these frames."""
 AIOZMQ = Struct("<HHLd")
@@ -42,16 +42,16 @@ AIOZMQ_SIZES = {AIOZMQ.size, AIOZMQ.size + 1}
 AIOZMQ_ERROR = re.compile(rb"[A-Za-z_][\w.]*(?:Error|Exception)")
 ARRAY_AND_MAP = re.compile(rb"[\x90-\x9f\xdc\xdd][\x80-\x8f\xde\xdf]")
 RECENT = 1e9, 4e9
-"""Range of the times of calls (s since 1970) that are taken for recent."""
+"""Range of plausible times of calls (s since 1970)."""
 REQUEST, PARTIAL, FINAL = b"\2", b"\3", b"\4"
 WORK = "work"
-"""Name shown for work that a broker sends to a worker: its messages do not contain the service."""
+"""Name of a worker's requests, which do not contain the service."""
 
 
 class Call(NamedTuple):
-    """A call, or a reply to a call (`replies`; None: a reply if the other side has made that call).
+    """A call, or a reply (`replies`; None: a reply if the other side has made that call).
 
-    A reply without an id belongs to the oldest call. `error` is the text of a reply that reports an error.
+    A reply without an id belongs to the oldest call. `error` is the text of an error.
     """
 
     id: str | None
@@ -63,11 +63,11 @@ class Call(NamedTuple):
 
 
 UNKNOWN = Call(None, "", None)
-"""A message of unknown role."""
+"""A message that shows no call."""
 
 
 def calls_of(run: MessageTable, *, are_read: bool) -> Iterator[tuple[int, Call]]:
-    """Yield calls and replies with their rows. Unless `are_read`, rows do not contain JSON objects with a method."""
+    """Yield calls and replies with their rows. Unless `are_read`, there are no JSON objects with a method."""
     rows = range(len(run.first))
     if MDP_SIZE in run.sizes and (b"MDPC0" in run.data or b"MDPW0" in run.data):
         for row in rows:
@@ -110,7 +110,7 @@ def _of_jupyter(fields: dict[str, Any]) -> Call | None:
 
 
 def _of_object(fields: dict[Any, Any]) -> Call:
-    """Return the call of an object of an own protocol: its id, and its method or error."""
+    """Return the id, and method or error, of an object of an own protocol."""
     members = {key if isinstance(key, str) else _text(key): value for key, value in fields.items() if _is_text(key)}
     ids = (value for key, value in members.items() if ID.fullmatch(key) and isinstance(value, str | bytes | int))
     names = (members[key] for key in METHODS if _is_text(members.get(key)))
@@ -124,7 +124,7 @@ def _of_object(fields: dict[Any, Any]) -> Call:
 
 
 def error_of(members: dict[str, Any]) -> str | None:
-    """Return the text of an object's error, or of its status if that is a failure; None if it reports none."""
+    """Return the text of an object's error or failed status, or None."""
     for key, value in members.items():
         if ERRORS.fullmatch(key) and value and (isinstance(value, dict) or _is_text(value)):
             return shown_error([value.get(each) for each in TEXTS] if isinstance(value, dict) else [value])
@@ -146,10 +146,7 @@ def _is_zerorpc(fields: list[Any]) -> bool:
 
 
 def _of_zerorpc(header: dict[str, Any], name: str | bytes, arguments: Any) -> Call | None:
-    """Return the call or reply of a zerorpc event, which has a header with ids, a name and arguments.
-
-    Any event of a call counts as a reply: the server works on the call.
-    """
+    """Return the call or reply of a zerorpc event. Any event of a call counts as a reply: the server works on it."""
     own, asked = header["message_id"], header.get("response_to")
     if isinstance(asked, bytes | str):
         error = shown_error(arguments[:2]) if name in (ERROR, ERROR.encode()) and isinstance(arguments, list) else None
@@ -163,7 +160,7 @@ def _of_zerorpc(header: dict[str, Any], name: str | bytes, arguments: Any) -> Ca
 def _of_json_rpc(fields: dict[str, Any]) -> Call | None:
     """Return the call or reply of a JSON-RPC object; None for a notification, which has no id.
 
-    An error without an id is the reply to a call that the server could not read or pass on.
+    An error without an id replies to a call that the server could not read or pass on.
     """
     id_, method, error = fields.get("id"), fields.get("method"), fields.get("error")
     if isinstance(id_, dict | list) or (id_ is None and (method is not None or error is None)):
@@ -176,7 +173,7 @@ def _of_json_rpc(fields: dict[str, Any]) -> Call | None:
 
 
 def _of_mdp(run: MessageTable, row: int) -> Call | None:
-    """Return the request or final reply of a broker's client or worker; None for a partial reply."""
+    """Return the request or final reply of MDP, or None."""
     frames = [run.head(frame) or b"" for frame in range(int(run.first[row]), int(run.last[row]) + 1)]
     header, *rest = frames[1:] if not frames[0] and len(frames) > 1 else frames
     is_from_broker = run.socket_type == "ROUTER"
@@ -198,7 +195,7 @@ def _of_mdp(run: MessageTable, row: int) -> Call | None:
 def _of_aiozmq(run: MessageTable, row: int) -> Call | None:
     """Return a call of aiozmq (a header, the name, and arguments as an array and a map), or its reply.
 
-    The header contains two random numbers, the id and the time, and in a reply whether it is an error.
+    The header contains two random numbers, id and time; that of a reply also whether it is an error.
     """
     first, last = int(run.first[row]), int(run.last[row])
     if last - first not in (1, 3):
@@ -228,7 +225,7 @@ def shown_name(text: str) -> str:
 
 
 def shown_error(texts: Iterable[Any]) -> str:
-    """Join the parts of an error, such as type and message, escaped."""
+    """Join the parts of an error, escaped."""
     text = ": ".join(_text(each) for each in texts if isinstance(each, bytes | str) and each)
     return to_text(text[:LONGEST_ERROR].encode("utf-8", "backslashreplace"))
 

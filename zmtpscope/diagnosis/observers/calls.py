@@ -21,7 +21,7 @@ IN_TURN_TYPES = frozenset({"REQ", "REP"})
 CALLING = TWO_WAY | IN_TURN_TYPES
 OCTETS = 500
 IN_TURN = ""
-"""Id of a call without one, of a REQ: it waits for the reply before its next call."""
+"""Id of a REQ's call without one: the REQ waits for the reply before its next call."""
 
 
 class CallObserver(Observer):
@@ -94,7 +94,7 @@ class CallObserver(Observer):
                         self._take(moment, each.side, each.call)
 
     def _take_room(self) -> None:
-        """Reserve the memory of messages that are held until their ids are known."""
+        """Reserve memory for the messages held."""
         needed = HELD * len(self._ids.held)
         if needed > self._held and not self.room.take(self.observed, needed - self._held):
             self._ids.give_up()
@@ -120,7 +120,7 @@ class CallObserver(Observer):
             self._call(caller.calls, call.id, OpenCall(moment, call.name, call.needs_reply))
 
     def _role(self, number: int, call: Call) -> Call:
-        """Decide whether a message is a call or a reply, if it does not show that itself."""
+        """Decide whether a message is a call or a reply."""
         if call.replies is not None:
             return call
         if self.observed.sides[number].socket_type == "REQ":
@@ -141,7 +141,7 @@ class CallObserver(Observer):
             self.room.give_back(self.observed, OCTETS)
 
     def _call(self, calls: ObservedCalls, id_: str, call: OpenCall) -> None:
-        """Remember a call if there is room and it has a name. An earlier call with its id has had its reply."""
+        """Remember a call with a name. An earlier call with its id has had its reply."""
         before = calls.open.get(id_)
         if not call.name:
             if before is not None:

@@ -10,7 +10,7 @@ from zmtpscope import compiled
 
 
 def median(values: Iterable[float]) -> float:
-    """Return the median, as `statistics.median`, whose module takes longer to import than a tiny capture."""
+    """Return the median, like `statistics.median`, whose module is slow to import."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
@@ -33,13 +33,13 @@ def logarithms(durations: Iterable[int]) -> list[int]:
 
 @dataclass(slots=True)
 class Distribution:
-    """Durations (ns): count, exact minimum and maximum, and counts in steps of 4.4 %."""
+    """Durations (ns) with exact minimum and maximum, counted in steps of 4.4 %."""
 
     count: int = 0
     least: int | None = None
     most: int | None = None
     steps: dict[int, int] = field(default_factory=dict)
-    """Number of durations in each step; a step begins at 2^(step / `STEPS`) ns."""
+    """Durations by step; a step begins at 2^(step / `STEPS`) ns."""
 
     def add(self, durations: Sequence[int], trend: Trend | None = None) -> None:
         """Add durations, also to a trend."""
@@ -74,7 +74,7 @@ class Distribution:
         return self.most
 
     def above(self, duration: int) -> int:
-        """Return the number of longer durations, to the exactness of a step."""
+        """Return the number of longer durations, exact to a step."""
         step = logarithms([duration])[0] // STEP
         return sum(count for each, count in self.steps.items() if each > step)
 
@@ -88,16 +88,13 @@ class Distribution:
 
 
 MAX_GROUPS = 32
-"""Groups of equal size in a trend. If there are more, they are merged in pairs."""
+"""Groups in a trend. If there are more, they are merged in pairs."""
 
 
 @dataclass(slots=True)
 class Trend:
-    """Durations (ns) in groups of `size` successive ones, each as the sum of logarithms (base 2): a few long durations
-    count little.
-
-    `rest` is the sum of the last, incomplete group.
-    """
+    """Durations (ns) in groups of `size` successive ones, each as the sum of logarithms (base 2), in which a few long
+    durations count little. `rest` is the sum of the last, incomplete group."""
 
     size: int = 1
     groups: list[float] = field(default_factory=list)
@@ -112,7 +109,7 @@ class Trend:
         self.add_logarithms(logarithms(durations))
 
     def add_logarithms(self, logarithms: Sequence[int]) -> None:
-        """Add many durations. The result does not depend on how they are divided into calls."""
+        """Add durations. The result does not depend on how they are divided into calls."""
         begin, stop = 0, len(logarithms)
         while begin < stop:
             end = min(begin + self.size - self.rest_count, stop)

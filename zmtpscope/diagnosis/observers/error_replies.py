@@ -1,4 +1,4 @@
-"""Replies that report an error: text such as `ERROR: busy`, status frames, JSON objects, and pickled exceptions."""
+"""Replies with an error: text such as `ERROR: busy`, status frames, JSON objects, and pickled exceptions."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from zmtpscope.payloads.dissected import Dissected
 
 PICKLE = "pickle"
 MAX_FRAMES = 4
-"""First frames of a message that may be a status or a text."""
+"""First frames that may be a status or a text."""
 HEAD = 160
-"""Number of octets of a frame to look at."""
+"""Octets of a frame to look at."""
 
 WORDS = rb"ERR|ERROR|FAIL|FAILED|FAILURE|NOK|NACK|NAK|EXCEPTION"
 TEXT = re.compile(
     rb"(?:(?:%s)(?=[\s:,;|]|$)|(?:[Ee]rror|[Ee]xception|[Ff]ailed):|Traceback \(most recent call last\)"
     rb"|[A-Za-z_][\w.]*(?:Error|Exception)(?:: |\())(?![\s:=]*[-+]?(?:0+|\d*\.\d+)\s*$)" % WORDS
 )
-"""Start of a text that reports an error. A number after it, such as `Error: 0.02`, is a measured value."""
+"""Start of a text of an error. A number after it, such as `Error: 0.02`, is a measured value."""
 STATUS = re.compile(rb"(?i:(?!NO[_-])(?:[A-Z]+[_-])*(?:%s))" % WORDS)
 """Matches a frame that is a status, such as `error` or `UNKNOWN_ERROR`."""
 BEGINNING = re.compile(TEXT.pattern + rb"|" + STATUS.pattern)
-"""Matches the first octets of a status or a text."""
+"""Start of a status or a text."""
 OF_OBJECT = re.compile(
     rb'"(?:(?:[Ee]rr(?:or)?|[Ee]xception|[Tt]raceback)(?:_?(?:[Mm]sg|[Mm]essage|[Tt]ext))?"\s*:\s*["{]'
     rb'|status"\s*:\s*"(?i:err|fail|exc)|(?:ok|success)"\s*:\s*false)'
 )
 """Matches a part of every JSON object with an error."""
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)\(")
-"""Matches a call in a pickle that makes an exception."""
+"""Matches a call of a pickle that makes an exception."""
 CLASS = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)")
-"""Matches the name of an exception, which is first in an array."""
+"""Matches an exception's name, which is first in an array."""
 FAILED = re.compile(r"\('(?:error|err|fail|failed|exception)'[,)]", re.IGNORECASE)
 """A tuple of a pickle that begins with a status."""
 
 
 def errors_in(run: MessageTable) -> Iterator[tuple[int, str]]:
-    """Yield the messages that report an error, each as its row and the text of the error."""
+    """Yield rows with an error, and its text."""
     rows = range(len(run.first))
     for row in np.unique(run.first.searchsorted(beginnings(run), "right") - 1).tolist():
         text = _of_text(run, row)
@@ -63,7 +63,7 @@ def beginnings(run: MessageTable) -> list[int]:
 
 
 def _of_text(run: MessageTable, row: int) -> str | None:
-    """Return the text of the first frame with a status or error, or of the frame after a status."""
+    """Return the text of the first status, with the next frame, or of the first error."""
     first, last = int(run.first[row]), int(run.last[row])
     frames = [run.head(frame, HEAD) or b"" for frame in range(first, min(last + 1, first + MAX_FRAMES))]
     for place, frame in enumerate(frames):
@@ -94,7 +94,7 @@ def _of_payload(made: Dissected) -> str | None:
 
 
 def _of_part(part: Any) -> str | None:
-    """Return the error of an object, or of an array that begins with the name of an exception."""
+    """Return the error of an object, or of an array that begins with an exception's name."""
     if isinstance(part, dict):
         return error_of(part)
     if isinstance(part, list) and part and isinstance(part[0], str) and CLASS.fullmatch(part[0]):

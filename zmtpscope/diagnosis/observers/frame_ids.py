@@ -1,5 +1,5 @@
-"""Ids of requests of unknown protocols: a counter or a UUID in a frame of its own, at the start of a frame, or in a
-JSON object without a method, that the reply repeats."""
+"""Ids of requests of unknown protocols, which replies repeat: a counter or a UUID in a frame of its own, at the start
+of a frame, or in a JSON object without a method."""
 
 from __future__ import annotations
 
@@ -11,26 +11,23 @@ from zmtpscope.diagnosis.observers.durations import median
 from zmtpscope.diagnosis.observers.first_frames import MAX_FRAMES, WORD, FirstFrames
 
 MAX_LEARNED = 32
-"""First messages of a connection in which to look for ids."""
+"""First messages of a connection to search for ids."""
 MIN_REPEATED = 5
 """Different ids that the other side repeats."""
 LONG_ID = 8
-"""Octets of an id that two sides do not choose by chance; shorter ones are usually counters."""
+"""Octets of an id that two sides do not choose by chance; counters are shorter."""
 PROMPT = 4
-"""A reply with a short id takes at most one part in this many of the time between requests."""
+"""A reply with a short id takes at most this fraction of the time between requests."""
 FEW_KINDS = 2
-"""A kind of message occurs at least this often on average. Otherwise the first word is content."""
+"""Average occurrences of a kind of message; if it has fewer, the first word is content."""
 REQUEST = "request"
-"""Name of a request whose kind is unknown."""
+"""Name of a request of unknown kind."""
 HELD = 900
-"""Approximate memory of a message in which to look for ids."""
+"""Approximate memory of a held message."""
 
 
 class Sent(NamedTuple):
-    """A message: its sender, first frames, and call according to its payload.
-
-    The frame `MAX_FRAMES` is the id in its payload.
-    """
+    """A message, and the call according to its payload. The frame `MAX_FRAMES` is the id in its payload."""
 
     side: int
     first: FirstFrames
@@ -42,14 +39,14 @@ class Sent(NamedTuple):
         return cls(side, first, (*first.frames, None if call.id is None else call.id.encode()), call)
 
     def id_at(self, frame: int, is_start: bool) -> bytes | None:
-        """Return a frame that may be an id, or the octets of an id at the start of it, or None."""
+        """Return a frame that may be an id, or the octets of an id at its start, or None."""
         found = self.frames[frame] if frame < len(self.frames) else None
         if not found or (is_start and len(found) <= LONG_ID):
             return None
         return found[:LONG_ID] if is_start else found
 
     def kind(self, of_id: int) -> str:
-        """Return the word at the start of the first frame besides the id, or an empty string."""
+        """Return the word at the start of the first other frame, or an empty string."""
         frames = enumerate(self.frames[:MAX_FRAMES])
         frame = next((each for place, each in frames if place != of_id and each != b""), None)
         word = WORD.match(frame or b"")
@@ -57,7 +54,7 @@ class Sent(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The frame with the id in messages of `asker` and of the other side; `is_start`: more follows in the frame."""
+    """The frames with the id, in messages of `asker` and of the other side; `is_start`: more follows it."""
 
     asker: int
     of_request: int
@@ -78,12 +75,12 @@ class FrameIds:
         self.is_over = False
         self._has_kinds = False
         self._values: tuple[set[bytes], set[bytes]] = set(), set()
-        """Values of each side that may be ids."""
+        """Possible ids of each side."""
         self._repeating = [0, 0]
-        """Messages of each side that repeat a value of the other one."""
+        """Messages of each side that repeat one of the other side."""
 
     def take(self, sent: Sent) -> list[Sent]:
-        """Return the messages for which it is now known whether they have an id, in order."""
+        """Return the messages, in order, of which it is now known whether they have an id."""
         if self.places is not None:
             return [self._with_id(sent, self.places)]
         self.held.append(sent)
@@ -97,7 +94,7 @@ class FrameIds:
         return [self._with_id(each, self.places) for each in self._release()]
 
     def give_up(self) -> list[Sent]:
-        """Stop looking for ids, and return the messages held."""
+        """Stop the search, and return the messages held."""
         self.is_over = True
         return self._release()
 
@@ -115,7 +112,7 @@ class FrameIds:
         return sent._replace(call=sent.call._replace(id=id_.hex(), name=name, replies=replies))
 
     def _find(self, last: Sent) -> Places | None:
-        """Return the places of ids if the last message is the reply that completes the evidence."""
+        """Return the places of ids if the last message completes the evidence."""
         own, others = (self._values[side] for side in (last.side, 1 - last.side))
         found = product((False, True), [place for place, frame in enumerate(last.frames) if frame])
         values = {place: id_ for place in found if (id_ := last.id_at(place[1], place[0])) is not None}
@@ -129,7 +126,7 @@ class FrameIds:
         return next(filter(self._are_ids, places), None)
 
     def _are_ids(self, places: Places) -> bool:
-        """Whether the other side repeats enough values that the asker sent once, and more than it does not repeat."""
+        """Whether the other side repeats enough values that the asker sent once, and few others."""
         asked, replied, again, strange = dict[bytes, int](), dict[bytes, int](), set[bytes](), 0
         for sent in self.held:
             id_ = places.id_of(sent)
@@ -152,6 +149,6 @@ class FrameIds:
 
 
 def _are_prompt(asked: dict[bytes, int], replied: dict[bytes, int]) -> bool:
-    """Whether ids are repeated soon: two sides that both count repeat them at any time."""
+    """Whether ids are repeated soon: two sides that both count do so at any time."""
     between = (max(asked.values()) - min(asked.values())) / len(asked)
     return PROMPT * median(ns - asked[id_] for id_, ns in replied.items()) <= between

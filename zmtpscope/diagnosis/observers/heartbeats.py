@@ -1,12 +1,12 @@
 """PINGs and their PONGs (wire.md 10.3): latency, and PINGs without answer.
 
-A PONG repeats the context of its PING. One side may be read later than the other if a hole in it is filled late, so a
-PONG without PING is kept for a second. Open PINGs are not reported if octets are missing.
+A PONG repeats the context of its PING. A hole may delay one side, so a PONG without PING is kept for a second. Open
+PINGs are not reported if octets are missing.
 
 A PONG after the end of the asker (its first FIN or RST) answers nothing: a stopped process answers all PINGs when it
-continues, but its peer gave up long before. So a PING with a late PONG is decided by the next PING, which shows that
-the asker still existed, or by the end of the connection. A late PONG that is answered with RST also followed that end:
-if nothing gets through, FIN waits after the data sent before.
+continues, but its peer gave up long before. So the next PING, which shows that the asker still existed, or the end of
+the connection decides a PING with a late PONG. A late PONG that is answered with RST also followed that end: if nothing
+gets through, FIN waits after the data sent before.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from zmtpscope.records import MILLISECOND, SECOND
 from zmtpscope.zmtp.traffic import LARGEST_CONTEXT
 
 MAX_OPEN = 64
-"""PINGs to remember for a side, and PONGs that precede their PING; the oldest are dropped."""
+"""PINGs, and PONGs without PING, to remember for a side; the oldest are dropped."""
 
 MAX_WAITING = 8
-"""Open PINGs to report for a side."""
+"""Open PINGs of a side to report."""
 
 FROM_PING = [*(field.name for field in (*COMMON, *STREAM) if field.name != "record"), "ttl_ms"]
 
 
 class Heartbeat(NamedTuple):
-    """A PING with its outcome, decided by the segment `ordinal`."""
+    """A PING, and its outcome as of the segment `ordinal`."""
 
     ping: Record
     pong: Record | None
@@ -68,7 +68,7 @@ class HeartbeatTable(DerivedTable):
 
 
 class Undecided(NamedTuple):
-    """A PING without outcome so far, with its facts for rules."""
+    """A PING without outcome, and its facts for rules."""
 
     ping: Record
     observed: ObservedPing
@@ -82,14 +82,14 @@ class Spoken(NamedTuple):
 
 
 class Asker:
-    """PINGs of one side, and PONGs of the other one."""
+    """PINGs of one side, and their PONGs."""
 
     def __init__(self) -> None:
         self.open: list[Undecided] = []
         self.late: list[tuple[Undecided, Record]] = []
-        """PINGs with a late PONG, which may follow the end of the asker."""
+        """PINGs with a PONG that may follow the end of the asker."""
         self.early: list[Record] = []
-        """PONGs without a PING so far."""
+        """PONGs without PING so far."""
 
 
 class HeartbeatObserver(Observer):
@@ -123,7 +123,7 @@ class HeartbeatObserver(Observer):
 
     @property
     def _is_idle(self) -> bool:
-        """Whether there is nothing to decide, as on most connections."""
+        """Whether there is nothing to decide."""
         one, other = self.askers
         return not (self.taken or one.open or one.late or other.open or other.late)
 
@@ -213,7 +213,7 @@ class HeartbeatObserver(Observer):
         self._decide(number, each.ping, pong, "answered", ordinal)
 
     def _end_late(self, number: int, asker: Asker, ordinal: int) -> None:
-        """Give late PONGs an outcome at the end of the connection: after the end of the asker they answer nothing."""
+        """Decide late PONGs at the end of the connection."""
         values = self.observed.values
         assert values is not None
         fin, rst = values[f"fin_ns_{number}"], values[f"rst_ns_{number}"]
@@ -234,7 +234,7 @@ class HeartbeatObserver(Observer):
                 side.heartbeats.waiting = [each.observed for each in asker.open[:MAX_WAITING]]
 
     def _give_up(self, ordinal: int) -> None:
-        """Drop all open PINGs, which may have been answered in missing octets."""
+        """Drop open PINGs, whose PONGs may be in missing octets."""
         for number, asker in enumerate(self.askers):
             for each, pong in asker.late:
                 self._answer(number, each, pong, ordinal)
@@ -286,18 +286,18 @@ def _hear(waiting: Sequence[Undecided], spoken: Sequence[Spoken]) -> None:
 
 
 MANY_TIMES = 10
-"""A PONG is missing after this multiple of the longest latency so far."""
+"""A PONG is missing after this multiple of the longest latency."""
 SHORTEST_NS = 20 * MILLISECOND
 """A side that closes sooner (ns) has not waited for a PONG."""
 TTL_KEPT = 0.9, 1.5
-"""Fractions of a TTL. It can have expired after the first; the side closes before the second (plus TIMER_NS)."""
+"""A TTL may expire after the first fraction of it; the side closes before the second one (plus TIMER_NS)."""
 TIMER_NS = SECOND // 5
 REPLY_NS = 20 * MILLISECOND
-"""A system answers data to a closed socket with RST within this time."""
+"""Time until an RST answers data to a closed socket."""
 
 
 def open_pings(connection: ObservedConnection, asker: int, end: int) -> list[ObservedPing]:
-    """Return a side's PINGs after which the other side sent nothing until `end`, oldest first."""
+    """Return a side's PINGs, oldest first, after which the other side sent nothing until `end`."""
     heartbeats = connection.sides[asker].heartbeats
     if heartbeats is None:
         return []
@@ -316,7 +316,7 @@ def waits_in_vain(connection: ObservedConnection, asker: int, end: int) -> bool:
 
 
 def is_past_ttl(connection: ObservedConnection, asker: int, end: int) -> bool:
-    """Whether the TTL of a side's last PING had just expired at `end`, without any data after it."""
+    """Whether the TTL of a side's last PING, after which it sent no data, had just expired at `end`."""
     side = connection.sides[asker]
     if side.heartbeats is None or not side.heartbeats.ttl_ms or side.last_ns is None:
         return False

@@ -1,6 +1,6 @@
-"""Pairs the messages of ROUTER and DEALER by order: the n-th message of the client with the n-th of the listener.
+"""Pairs messages of ROUTER and DEALER by order: the client's n-th with the listener's n-th.
 
-They are requests and replies only if the listener replies to every message in order, which rules must find likely.
+They are requests and replies only if the listener replies to each message in order, which rules must find likely.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.zmtp.socket_types import ROUTING
 
 OCTETS = 120
-"""Approximate memory of a waiting message in octets."""
+"""Approximate memory of a waiting message."""
 MAX_DELAYS = 64
-"""Last replies whose distance from the client's last message is kept."""
+"""Last replies with a known distance from the client's last message."""
 MAX_WAITING = 8192
-"""Waiting messages above which a connection is not followed any more."""
+"""With more waiting messages, a connection is not followed."""
 
 
 class Came(NamedTuple):
-    """Messages of one side: their ordinals, times of their last octets, and packets."""
+    """Ordinals, ends and packets of a side's messages."""
 
     orders: Column
     ends: Column
@@ -40,13 +40,13 @@ class Came(NamedTuple):
 class OrderObserver(Observer):
     types = frozenset({"gap"})
     is_over = False
-    """Whether pairing by order has ended: ids pair the messages, the listener sent more than the client, octets are
-    missing, or too many messages wait."""
+    """Whether pairing has ended: ids pair the messages, the listener sent more, octets are missing, or too many
+    messages wait."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
         self.waiting: deque[tuple[int, int]] = deque()
-        """(time, packet) of the client's messages that wait."""
+        """(time, packet) of the client's waiting messages."""
         self.latest = 0
         """Time of the client's last message."""
         self.taken = 0

@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.observers.request_rows import Envelope, MessageRow
 
 
 class Anew(NamedTuple):
-    """Time at which an asker asked again before it had a reply, and the segment that shows this."""
+    """When an asker asked again before a reply, and the segment that shows this."""
 
     captured: int
     order: int
@@ -25,9 +25,9 @@ class OpenRequests:
         self.by_key: dict[Envelope | None, deque[int]] = {}
         """Numbers of requests with the same envelope, oldest first."""
         self.anew: OrderedDict[int, Anew] = OrderedDict()
-        """Requests after which the asker asked again, in the order of these events."""
+        """Requests after which the asker asked again, in this order."""
         self.count = 0
-        """Number of requests so far, and of the next request."""
+        """Number of the next request."""
         self.newest_captured = 0
 
     def __len__(self) -> int:
@@ -41,7 +41,7 @@ class OpenRequests:
         return [self._forget(number) for number in [*islice(self.rows, count)]]
 
     def given_up(self, time: int) -> tuple[list[MessageRow], list[Anew]]:
-        """Return and forget the requests whose asker asked again before a time, with these events."""
+        """Forget requests whose asker asked again before a time; return them with these events."""
         numbers: list[tuple[int, Anew]] = []
         while self.anew and self.anew[first := next(iter(self.anew))].captured < time:
             numbers.append((first, self.anew.pop(first)))
@@ -61,12 +61,12 @@ class OpenRequests:
         return self.rows[number].captured
 
     def last_before(self, same: deque[int], captured: int) -> int:
-        """Return the index of the newest request captured at a time or before, or 0."""
+        """Return the index of the newest request until a time, or 0."""
         return max(0, bisect_right(same, captured, key=self._captured_of) - 1)
 
 
 class Paired(NamedTuple):
-    """Requests, and replies with the same indexes. `late`: the asker had asked again before the reply."""
+    """Requests, and their replies. `late`: the asker had asked again before the reply."""
 
     requests: list[MessageRow]
     replies: list[MessageRow]
@@ -77,10 +77,11 @@ class Paired(NamedTuple):
 def pair(
     waiting: OpenRequests, messages: Sequence[MessageRow], asker: int, in_order: bool
 ) -> tuple[Paired, list[MessageRow]]:
-    """Match messages of both sides, in order of capture, with `waiting`, by envelope.
+    """Match messages of both sides, in order of capture, with `waiting`, by envelope; also return replies without
+    request.
 
-    If replies are `in_order`, a reply answers the oldest request. Otherwise it answers the newest one, once: an asker
-    that asks again no longer waits for older ones. Also return the replies that answer no request.
+    A reply answers the oldest request if replies are `in_order`. Otherwise it answers the newest one: an asker that
+    asks again no longer waits for older ones.
     """
     paired, early = Paired([], [], []), list[MessageRow]()
     rows, by_key = waiting.rows, waiting.by_key

@@ -45,7 +45,7 @@ MAX_NAMES = 64
 
 @dataclass(slots=True, eq=False)
 class ObservedFinding:
-    """A finding on a side, with the number of occurrences. `ref` and `moment` are of the first."""
+    """A finding on a side; `ref` and `moment` are of its first occurrence."""
 
     id: str
     severity: Severity
@@ -64,8 +64,7 @@ class ObservedFinding:
 
 @dataclass(slots=True, eq=False)
 class ObservedStall:
-    """Time during which a side could not send because its peer accepted no data, or `count` of these times with
-    `duration_ns` in all.
+    """`count` times during which a side could not send because its peer accepted no data, `duration_ns` in all.
 
     The last one ended at `end_ns` as `until` shows, or was last observed then.
     """
@@ -89,11 +88,10 @@ class ObservedStall:
 
 @dataclass(slots=True, eq=False)
 class ObservedOutage:
-    """Time during which a side sent the same octets or keepalive probes without an acknowledgment, or `count` of these
-    times with `duration_ns` in all.
+    """`count` times during which a side sent the same octets, from `offset` on, or keepalive probes, without an
+    acknowledgment, `duration_ns` in all.
 
-    `offset` is the position of the first of these octets. The last one ended at `end_ns` as `until` shows, or was last
-    observed then.
+    The last one ended at `end_ns` as `until` shows, or was last observed then.
     """
 
     moment: Moment
@@ -114,7 +112,7 @@ class ObservedOutage:
 
     @property
     def is_loss(self) -> bool:
-        """Whether these are single lost segments, retransmitted and acknowledged within a second."""
+        """Whether these are single lost segments, acknowledged within a second."""
         return self.longest_ns < SECOND
 
     @classmethod
@@ -138,9 +136,9 @@ class ObservedSide:
     socket_type: str | None = None
     identity: str | None = None
     is_fallback: bool = False
-    """Whether the greeting is the signature of a newer peer that continues with 1.0."""
+    """Whether a newer peer continues with 1.0 after its signature."""
     refuses_websocket: bool = False
-    """Whether it refuses the WebSocket, by an HTTP status or without the sub-protocol."""
+    """Whether it refuses the WebSocket, or its sub-protocol."""
     username: str | None = None
     error: tuple[Moment, str | None] | None = None
     """The ERROR command, and its reason."""
@@ -149,31 +147,31 @@ class ObservedSide:
     """Time of the last greeting, command or message."""
     heartbeats: ObservedHeartbeats | None = None
     ended_stalls: list[ObservedStall] = field(default_factory=list)
-    """Past times during which this side could not send."""
+    """Past ones."""
     running_stall: ObservedStall | None = None
     is_sending: bool = False
-    """Whether a message of this side is incomplete while the capture continues."""
+    """Whether a message is incomplete while the capture continues."""
     ended_outages: list[ObservedOutage] = field(default_factory=list)
-    """Past times without acknowledgments of this side's data."""
+    """Past ones."""
     running_outage: ObservedOutage | None = None
     losses: ObservedOutage | None = None
-    """Lost segments that were soon sent again, as one outage."""
+    """Lost segments that were soon sent again."""
     subscriptions: ObservedSubscriptions | None = None
     published: PublishedTopics | None = None
     sizes: ObservedSizes | None = None
     rhythm: ObservedRhythm | None = None
     kinds: ObservedKinds | None = None
-    """Kinds of its messages, if both sides send and receive at any time."""
+    """Set if both sides send and receive at any time."""
     rounds: dict[int, ObservedRound] = field(default_factory=dict)
-    """Messages that a proxy sent repeatedly to another proxy, by checksum."""
+    """Messages repeated by a proxy to another, by checksum."""
     jupyter: ObservedJupyter | None = None
     calls: ObservedCalls | None = None
     replies: dict[str, ObservedReplies] = field(default_factory=dict)
     """Replies to this side's calls, by name of the call."""
     phantom: Moment | None = None
-    """The first message, if it repeats the identity (a fault of libzmq 4.0.3)."""
+    """The first message, if it is the identity (a fault of libzmq 4.0.3)."""
     last_messages: ObservedMessages | None = None
-    """The last messages, until they are acknowledged."""
+    """Dropped once acknowledged."""
 
     @property
     def stalls(self) -> list[ObservedStall]:
@@ -185,19 +183,18 @@ class ObservedSide:
 
     @property
     def last_outage(self) -> ObservedOutage | None:
-        """Return the last outage, if its retransmissions were never acknowledged."""
+        """Return the last outage, if its octets were never acknowledged."""
         last = self.outages[-1] if self.ended_outages or self.running_outage else None
         return last if last is not None and last.is_acknowledged is False and last.retransmissions else None
 
     @property
     def pending_calls(self) -> dict[str, OpenCall]:
-        """Return the calls that need a reply, by id: because of their protocol, or because others of their name got
-        one."""
+        """Return the calls that need a reply, by their protocol or because others of their name got one, by id."""
         calls = {} if self.calls is None else self.calls.open
         return {id_: call for id_, call in calls.items() if call.needs_reply or call.name in self.replies}
 
     def replied(self, name: str, error: str | None, moment: Moment) -> None:
-        """Count a reply to a call of this side. `error` is None if the call succeeded."""
+        """Count a reply to a call of this side; without `error` it succeeded."""
         if name not in self.replies and len(self.replies) < MAX_NAMES:
             self.replies[name] = ObservedReplies()
         if name in self.replies:
@@ -210,7 +207,7 @@ class ObservedSide:
 
 MAX_STALLS = 64
 MAX_FINDINGS = 64
-"""Findings of one connection. Later ones only increase the count of the last."""
+"""Findings to remember of one connection."""
 
 
 class Ends(NamedTuple):
@@ -225,12 +222,12 @@ class Ends(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ObservedConnection:
-    """A ZMTP connection. `stream` belongs to side 0; `values` are the fields of its record, once it has ended."""
+    """A ZMTP connection. `stream` is of side 0; `values` are the fields of its record once it has ended."""
 
     stream: Stream
     sides: tuple[ObservedSide, ObservedSide]
     start: Moment
-    """First packet of the connection once it has ended; until then, of its first record."""
+    """Its first packet once it has ended; until then, that of its first record."""
     last_ns: int
     spoke_ns: int
     values: Mapping[str, Any] | None = None
@@ -238,14 +235,14 @@ class ObservedConnection:
     """The side that sent the only FIN, and its time (ns), while the capture continues."""
     gaps: int = 0
     is_unbroken: bool = True
-    """Whether both directions were captured without gaps, from some point on."""
+    """Whether both directions were captured without gaps from some point on."""
     findings: dict[tuple[str, int | None], ObservedFinding] = field(default_factory=dict)
     requests: ObservedRequests | None = None
-    """Requests, if socket types or envelopes distinguish them from replies."""
+    """Set if socket types or envelopes show which messages are requests."""
     in_order: ObservedOrder | None = None
-    """Messages of ROUTER and DEALER, if the listener never sent more than the client."""
+    """Set if the listener, of ROUTER and DEALER, never sent more than the client."""
     remembered: int = 0
-    """Octets of memory that observers use for this connection (`Room`)."""
+    """Octets that observers use for it (`Room`)."""
     answers: dict[str, Any] = field(default_factory=dict)
     """Results of `found_once`; a new record clears them."""
     listener: int = field(init=False)
@@ -257,7 +254,7 @@ class ObservedConnection:
 
     @classmethod
     def of(cls, stream: Stream, moment: Moment) -> ObservedConnection:
-        """Return a connection of which only the first record is known."""
+        """Return a connection with its first record."""
         if stream.side != 0:
             stream = stream.turned() if stream.side else stream._replace(side=0)
         sides = ObservedSide(stream.src_ip, stream.src_port), ObservedSide(stream.dst_ip, stream.dst_port)
@@ -290,7 +287,7 @@ class ObservedConnection:
 
     @property
     def is_whole(self) -> bool:
-        """Whether both directions were captured from the start, without gaps, so that missing data was not sent."""
+        """Whether missing data was not sent: both directions were captured from the start, without gaps."""
         if self.values is None:
             return self.is_unbroken and all(side.greeting is not None for side in self.sides)
         return self.is_unbroken and self.values["opened_by"] is not None
@@ -328,7 +325,7 @@ def began(connection: ObservedConnection) -> int:
 
 
 def found_once(find: Callable[[ObservedConnection], Answer]) -> Callable[[ObservedConnection], Answer]:
-    """Cache a result for each ended connection, because many rules use it."""
+    """Cache a result of each ended connection for other rules."""
     name = find.__name__
 
     @wraps(find)
@@ -406,7 +403,7 @@ def _name(side: ObservedSide, values: dict[str, Any]) -> None:
 
 
 def _finding(connection: ObservedConnection, record: Record) -> None:
-    """Add or count a finding; of several severities of one id, keep the first finding of the worst."""
+    """Add or count a finding; of one id, keep the first finding of the worst severity."""
     values, side = record.own, None if record.stream is None else record.stream.side
     key, count = (values["id"], side), values["count"] or 1
     known = connection.findings.get(key)

@@ -17,7 +17,7 @@ from zmtpscope.records import empty_own
 
 @dataclass(slots=True, eq=False)
 class ObservedRequest:
-    """A request; `content` is a checksum, or 0 if not computed."""
+    """`content` is a checksum, or 0 if not computed."""
 
     moment: Moment
     ref: str
@@ -35,63 +35,59 @@ class Answered(NamedTuple):
 
 
 MAX_LONGEST = 4
-"""Slow replies to remember for a connection."""
+"""Slow replies to remember."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedRequests:
     asker: int
     is_lock_step: bool
-    """Whether the asker is a REQ, which waits for the reply before it asks again."""
+    """Whether the asker waits for each reply, like a REQ."""
     is_guessed: bool = False
-    """Whether the socket types are unknown, and alternating messages show the asker."""
+    """Whether only alternating messages show the asker."""
     counts: Counter[str] = field(default_factory=Counter)
     latency: Distribution = field(default_factory=Distribution)
     trend: Trend = field(default_factory=Trend)
     """Latencies of the replies."""
     first: ObservedRequest | None = None
     last_answered_ns: int = 0
-    """Time of the newest request with a reply."""
+    """Time of the newest answered request."""
     last_reply: Moment | None = None
     longest: list[Answered] = field(default_factory=list)
-    """Slowest replies, slowest first."""
+    """Slowest first."""
     late: ObservedRequest | None = None
-    """The first request whose reply arrived after the asker's next request."""
+    """First request whose reply came after the next request."""
     takes_late: bool = False
-    """Whether the asker takes a late reply for the answer to its next request, because requests have no id
-    (ZMQ_REQ_CORRELATE)."""
+    """Whether requests have no id (ZMQ_REQ_CORRELATE), so that a late reply seems to answer the next one."""
     unasked: ObservedRequest | None = None
-    """First reply that belongs to no request."""
+    """First reply without a request."""
     without_id: ObservedRequest | None = None
-    """First reply without an id, although each request of the REQ contains one before the empty frame."""
+    """First reply without the id that each request of the REQ contains."""
     abandoned: ObservedRequest | None = None
-    """The first request without a reply when the asker asked again."""
+    """First request after which the asker asked again without a reply."""
     waiting: list[ObservedRequest] = field(default_factory=list)
-    """Oldest requests without a reply, now or at the end of the connection or the capture."""
+    """Oldest requests without a reply, now or at the end."""
     waiting_count: int = 0
-    """Number of all waiting requests."""
+    """Number of all of them."""
 
     @property
     def are_displaced(self) -> bool:
-        """Whether a REQ takes late replies for the answers to its next requests.
-
-        It asked again before a reply arrived, requests have no id, and the surplus replies are not more than the
-        requests that it abandoned.
-        """
+        """Whether a REQ takes late replies for the answers to its next requests: it asked again before a reply,
+        requests have no id, and there are no more surplus replies than abandoned requests."""
         left = self.counts["unanswered"] + self.waiting_count
         is_relaxed = self.is_lock_step and self.abandoned is not None
         return is_relaxed and self.unasked is not None and self.counts["unasked"] <= left
 
 
 JOIN = "join"
-"""Form of a membership in a group."""
+"""Form of a group membership."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedSubscription:
-    """A subscription, or a group that a DISH joined (`form` is join), and its messages.
+    """A subscription, or a group that a DISH joined (`form` is join).
 
-    The side subscribed `times` times, first at `moment`. `messages` matched, the first at `first_ns`.
+    It was made `times` times, first at `moment`; `messages` matched, the first at `first_ns`.
     """
 
     topic: bytes
@@ -107,10 +103,10 @@ class ObservedSubscription:
     first_ns: int | None = None
 
     left: int = 0
-    """Number of LEAVEs of a group: a RADIO counts JOINs and LEAVEs."""
+    """LEAVEs of a group: a RADIO counts JOINs and LEAVEs."""
 
     def matches(self, topic: bytes) -> bool:
-        """Whether a message of a topic belongs to it: a subscription is a prefix, a group is equal."""
+        """Whether it matches a topic: a subscription is a prefix, a group is equal."""
         return topic == self.topic if self.form == JOIN else topic.startswith(self.topic)
 
     def count(self, messages: int, first_ns: int) -> None:
@@ -123,7 +119,7 @@ class ObservedSubscription:
 class ObservedSubscriptions:
     """Subscriptions of one side: active ones by topic, and the last ended ones.
 
-    `left_out` is the number of subscriptions that were too many to follow; `forgotten` that of older ended ones.
+    `left_out` were too many to follow; `forgotten` are older ended ones.
     """
 
     open: dict[bytes, ObservedSubscription] = field(default_factory=dict)
@@ -137,10 +133,9 @@ class ObservedSubscriptions:
 
 @dataclass(slots=True, eq=False)
 class ObservedPing:
-    """A PING without a PONG.
+    """A PING without a PONG. Its peer first sent data afterwards at `heard_ns`.
 
-    Its peer first sent anything afterwards at `heard_ns`. `is_within`: the PING was sent while a message of the peer
-    was arriving.
+    `is_within`: a message of the peer was arriving when the PING was sent.
     """
 
     moment: Moment
@@ -160,11 +155,11 @@ class ObservedHeartbeats:
     last: Moment | None = None
     ttl_ms: int = 0
     waiting: list[ObservedPing] = field(default_factory=list)
-    """Oldest PINGs without a PONG, now or at the end of the connection or the capture."""
+    """Oldest PINGs without a PONG, now or at the end."""
 
 
 MAX_CALLS = 64
-"""Unanswered calls to remember for a side; newer ones are dropped."""
+"""Unanswered calls to remember for a side; later ones are dropped."""
 
 
 class OpenCall(NamedTuple):
@@ -179,7 +174,7 @@ class OpenCall(NamedTuple):
 @dataclass(slots=True, eq=False)
 class ObservedCalls:
     open: dict[str, OpenCall] = field(default_factory=dict)
-    """Calls without a reply, by id, each with its moment and name."""
+    """Calls without a reply, by id."""
     answered: int = 0
     latency: Distribution = field(default_factory=Distribution)
     last_answered_ns: int = 0
@@ -190,8 +185,7 @@ class ObservedCalls:
     """Whether calls were dropped."""
 
     def reply(self, id_: str | None, ns: int) -> str | None:
-        """Remove the call that a reply belongs to (without an id, the oldest) and return its name, or None if it was
-        not open."""
+        """Remove the call of a reply (without an id, the oldest one); return its name, or None if it was not open."""
         called = self.open.pop(next(iter(self.open), "") if id_ is None else id_, None)
         if called is None:
             return None
@@ -207,25 +201,25 @@ FOR_EVER = 1 << 62
 
 @dataclass(slots=True, eq=False)
 class ObservedOrder:
-    """Messages of `asker` and of the other side, paired by order: the n-th with the n-th."""
+    """The n-th message of `asker`, paired with the n-th of the other side."""
 
     asker: int
     least_ns: int = FOR_EVER
     trend: Trend = field(default_factory=Trend)
     """Latencies of the replies."""
     since_last: tuple[int, ...] = ()
-    """Times of the last replies since the last message of the asker (ns)."""
+    """Times (ns) from the asker's last message to each of the last replies."""
     last_reply_ns: int = 0
     waiting_count: int = 0
     oldest: Moment | None = None
-    """The oldest message that waits."""
+    """The oldest waiting message."""
     newest_ns: int = 0
-    """Time of the newest message that waits."""
+    """Time of the newest waiting message."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedReplies:
-    """Replies to all calls of one name. `error` is the text of the first error, at `moment`."""
+    """Replies to calls of one name. `error` is the first error, at `moment`."""
 
     count: int = 0
     errors: int = 0
@@ -234,7 +228,7 @@ class ObservedReplies:
     last_ns: int = 0
 
     def add(self, error: str | None, moment: Moment) -> None:
-        """Count a reply; `error` None: the call succeeded."""
+        """Count a reply; without `error` the call succeeded."""
         self.count += 1
         if error is not None:
             self.errors += 1
@@ -244,7 +238,7 @@ class ObservedReplies:
 
 
 MAX_IDS = 64
-"""Requests, and responses, to remember for a side."""
+"""Requests, and responses, to remember of a side."""
 
 
 @dataclass(slots=True, eq=False)
@@ -253,20 +247,20 @@ class ObservedJupyter:
     asked: dict[str, Moment] = field(default_factory=dict)
     """First requests, by id."""
     responses: dict[str, int] = field(default_factory=dict)
-    """Time of the last response to each request, by id."""
+    """Time of the last response, by id of the request."""
     response_count: int = 0
     forgot_ns: int = 0
     """Time of the last response dropped from `responses`."""
     busy: Moment | None = None
-    """Start of the last published status, if that is not idle."""
+    """Time of the last status, if not idle."""
     busy_with: str | None = None
-    """Id of the request that led to this status."""
+    """Id of the request that caused it."""
     shuts_down: bool = False
     """Whether a kernel agreed to shut down."""
 
 
 MIN_OPENINGS = 4
-"""Turns that are enough to show which side begins an exchange."""
+"""Turns that show which side begins an exchange."""
 
 
 @dataclass(slots=True, eq=False)
@@ -280,15 +274,15 @@ class ObservedRhythm:
     longest_from: Moment | None = None
     """The message before the longest pause."""
     asked: int = 0
-    """Messages of the other side in the longest pause, up to MAX_RECENT."""
+    """The other side's messages in it, up to MAX_RECENT."""
     asked_for_ns: int = 0
-    """Time from the first of these messages to the end of the longest pause."""
+    """Time from the first of them to the end of the pause."""
     count: int = 0
     recent: tuple[int, ...] = ()
     turns: int = 0
-    """Turns that the other side answered, as far as counted."""
+    """Counted turns that the other side answered."""
     openings: int = 0
-    """Turns that began long after the other side's last message, and were answered promptly."""
+    """Those that began long after the other side's last message, with a prompt answer."""
 
     @property
     def lasted_ns(self) -> int:
@@ -310,17 +304,17 @@ class ObservedRhythm:
 
 
 MAX_KINDS = 16
-"""Kinds to distinguish. With more, each message begins differently."""
+"""If there are more kinds, each message begins differently."""
 
 MIN_OF_KIND = 8
-"""Number of answered messages that show that all of their kind are answered."""
+"""Answered messages that show that all of their kind are answered."""
 
 
 @dataclass(slots=True, eq=False)
 class ObservedKinds:
-    """Kinds of the first messages of a side, and of its unanswered ones.
+    """Kinds of a side's first messages, and of its unanswered ones.
 
-    `counts`: by kind, messages before an answer of the other side, and those of them directly before it.
+    `counts`: by kind, messages before an answer of the other side, and how many were directly before it.
     """
 
     counts: dict[bytes, list[int]] = field(default_factory=dict)
@@ -328,10 +322,10 @@ class ObservedKinds:
     first: bytes = b""
     """Kind of the first message."""
     since: tuple[bytes, ...] = ()
-    """Kinds of the last messages since the other side sent one."""
+    """Kinds of the last messages after the other side's last one."""
 
     def answered(self, turn: Sequence[bytes]) -> None:
-        """Count messages of which the other side answered the last one."""
+        """Count messages in a row, before an answer of the other side."""
         for place, kind in enumerate(turn, 1):
             if kind not in self.counts and len(self.counts) == MAX_KINDS:
                 self.are_many = True
@@ -341,7 +335,7 @@ class ObservedKinds:
             count[1] += place == len(turn)
 
     def is_answered(self, kind: bytes) -> bool | None:
-        """Whether messages of a kind precede answers at least half as often as those of other kinds. None: unknown."""
+        """Whether a kind precedes answers at least half as often as any other. None: unknown."""
         if self.are_many or kind not in self.counts:
             return None
         most = max(answers / messages for messages, answers in self.counts.values())
@@ -349,7 +343,7 @@ class ObservedKinds:
         return 2 * answers >= most * messages
 
     def is_always_answered(self, kind: bytes) -> bool:
-        """Whether nearly all messages of a kind, at least eight, were directly before an answer."""
+        """Whether at least eight messages of a kind, nearly all, were directly before an answer."""
         messages, answers = self.counts.get(kind, (0, 0))
         return not self.are_many and answers >= MIN_OF_KIND and 5 * answers >= 4 * messages
 
@@ -359,7 +353,7 @@ MAX_ARRIVALS = 8
 
 @dataclass(slots=True, eq=False)
 class ObservedRound:
-    """An identical message that arrived several times on one connection."""
+    """A message that arrived several times on one connection."""
 
     first: Moment
     last_ns: int
@@ -378,7 +372,7 @@ class ObservedRound:
 class ObservedSizes:
     """Octets of the largest frame in a side's last message, and in all earlier ones (0 if none).
 
-    The first octet of the last message has the time `began_ns`, its end is at `last`.
+    The last message arrived from `began_ns` until `last`.
     """
 
     last: Moment
@@ -393,10 +387,7 @@ class ObservedSizes:
 
 @dataclass(slots=True, eq=False)
 class ObservedMessages:
-    """Last messages of a side, as `RunSummary.last`; packets refer to `files`.
-
-    `are_all`: there were no others.
-    """
+    """Last messages of a side, as `RunSummary.last`; `are_all`: there were no others."""
 
     octets: bytes
     files: Sequence[str | None]
@@ -404,7 +395,7 @@ class ObservedMessages:
 
     @property
     def columns(self) -> Int64:
-        """Return the times (ns), packet references, and offsets after the last octets in the TCP stream."""
+        """Return times (ns), packet references, and offsets after the last octets."""
         columns: Int64 = np.frombuffer(self.octets, np.int64).reshape(-1, 3).T
         return columns
 
@@ -414,7 +405,7 @@ PLACES = {name: place for place, name in enumerate(empty_own("connection"))}
 
 
 class ConnectionValues(Mapping[str, Any]):
-    """Own fields of a connection's record, in a third of the memory of a dict: thousands are remembered."""
+    """Own fields of a connection's record, in a third of the memory of a dict."""
 
     __slots__ = ("_row",)
 

@@ -22,7 +22,7 @@ from zmtpscope.records import SCHEMA, empty
 
 
 class DerivedTable(ABC):
-    """Derived records of one type, at least one, as columns."""
+    """At least one derived record, all of one type."""
 
     @abstractmethod
     def records(self) -> Iterable[Record]:
@@ -55,7 +55,7 @@ class Rows:
         self.summaries: tuple[list[RunSummary], list[RunSummary]] = [], []
         self.files = files
         self._first: tuple[dict[int, FirstFrames], dict[int, FirstFrames]] = {}, {}
-        """First frames of each side by position, as far as read."""
+        """First frames of each side that were read, by position."""
 
     def turns(self) -> Iterator[Turn]:
         """Yield the turns of both sides: a side has its turn until the other one sends a message."""
@@ -89,7 +89,7 @@ class Rows:
         return range(sum(int(run.orders.searchsorted(last, "left" if side else "right")) for run in runs), stop)
 
     def first(self, side: int, position: int) -> FirstFrames:
-        """Return the first frames of a message; the next messages are read together with it."""
+        """Return the first frames of a message; the next ones are read with it."""
         known = self._first[side]
         if position not in known:
             stop = min(position + READ_TOGETHER, sum(map(len, self.sides[side])))
@@ -132,8 +132,8 @@ SocketTypes = tuple[str | None, str | None]
 class Observer:
     """Follows one aspect of one connection, and writes facts into `observed` for rules.
 
-    It gets the records of each batch first, then the messages, all in order. It is created for the first record in
-    `begins_with`, or the first messages between socket types that it `follows`, since earlier ones do not matter.
+    It gets the records of each batch, then the messages, in order. It is created for the first record in `begins_with`,
+    or the first messages between socket types that it `follows`.
     """
 
     types: frozenset[str] = frozenset()
@@ -143,7 +143,7 @@ class Observer:
 
     @classmethod
     def follows(cls, socket_types: SocketTypes) -> bool:
-        """Whether messages of a connection between these socket types matter."""
+        """Whether messages between these socket types matter."""
         return True
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
@@ -161,18 +161,12 @@ class Observer:
         return []
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
-        """Return the remaining records at the end of the connection or of the capture.
-
-        If `observed.values` is set, the connection ended.
-        """
+        """Return the remaining records at the end of the connection (`observed.values` is set) or of the capture."""
         return self.derive()
 
 
 def derived(type_: str, ordinal: int, moment: Moment, stream: Stream | None = None, /, **own: object) -> Record:
-    """Return a derived record that the segment `ordinal` decided, and that begins at `moment`.
-
-    `stream` are the fields of its connection, if there is one; `own` are its other fields.
-    """
+    """Return a derived record that the segment `ordinal` decided; it begins at `moment`, and has the fields `own`."""
     values = empty(type_)
     values.update(schema=SCHEMA, record=type_, ts_ns=moment.ns, file=moment.file, packet=moment.packet)
     if stream is not None:
@@ -191,4 +185,4 @@ def derived(type_: str, ordinal: int, moment: Moment, stream: Stream | None = No
 
 
 ACROSS = 1 << 63
-"""Sort key of records about several connections, after all connections and datagrams."""
+"""Place of records about several connections: after all others."""

@@ -1,9 +1,8 @@
 """The side of a connection that asks, and how its replies are matched (wire.md 10.1).
 
-Socket types show the asker: a REQ, or the peer of a REP. A REQ that works for a ROUTER first sends that it is ready,
-and gets requests as replies, in an envelope of their own: there the ROUTER asks. Between ROUTER and DEALER, the side
-whose envelopes the other repeats asks. With unknown socket types, alternating messages show REQ and REP. Otherwise
-nothing is matched.
+A REQ, or the peer of a REP, asks. A REQ that works for a ROUTER first sends that it is ready, and gets requests as
+replies, in an envelope of their own: there the ROUTER asks. Between ROUTER and DEALER, the side whose envelopes the
+other repeats asks. With unknown socket types, alternating messages show REQ and REP.
 """
 
 from __future__ import annotations
@@ -20,60 +19,60 @@ from zmtpscope.payloads.jupyter import DELIMITER
 from zmtpscope.zmtp.socket_types import ROUTING
 
 NEVER_ASK = frozenset({("PUB", "SUB"), ("SUB", "PUB"), ("PUSH", "PULL"), ("PULL", "PUSH")})
-"""Socket types of connections without requests, which are most connections."""
+"""Socket types of most connections, which have no requests."""
 
 READY_WORDS = frozenset({b"READY", b"\x01"})
-"""First messages of workers of load balancing brokers (Guide, chapter 3)."""
+"""First messages of workers of a broker (Guide, chapter 3)."""
 
 UNSIGNED = (DELIMITER,)
-"""Envelope of an unsigned Jupyter message: its frame is not an address, but precedes the signature."""
+"""What looks like the envelope of an unsigned Jupyter message is no address."""
 MIN_TURNS = 8
-"""Alternating messages that show REQ and REP, if the empty frame is their whole envelope."""
+"""Alternating messages, each with an empty envelope, that show REQ and REP."""
 THINKS_LONGER = 2
-"""The median pause of an asker before it asks is at least this multiple of the replier's."""
+"""An asker's median pause is at least this multiple of the replier's."""
 
 MAX_HELD = 4096
-"""Messages with envelopes to remember until one is repeated."""
+"""Messages to remember until an envelope is repeated."""
 
 
 class Role(NamedTuple):
     asker: int
     in_order: bool
-    """Whether a reply answers the oldest request. Otherwise the asker waits for its newest request only, like a REQ."""
+    """Whether a reply answers the oldest request. Otherwise it answers the newest one, as for a REQ."""
     reports_unasked: bool = True
     """Whether a reply without a request is a fault."""
     is_guessed: bool = False
     """Whether the socket types are unknown."""
     is_of_work: bool = False
-    """Whether a ROUTER gives work to a REQ, in requests that contain the envelope of their client."""
+    """Whether a ROUTER gives work to a REQ; requests contain their client's envelope."""
 
 
 Assigned = tuple[Role, list[MessageRow]]
-"""A role, and the messages that are requests and replies in it."""
+"""A role, and the requests and replies in it."""
 
 
 class Roles(ABC):
     needs_address = False
-    """Whether only messages with an address before the empty frame are requests and replies."""
+    """Whether requests and replies have an address before the empty frame."""
     is_over = False
     """Whether the asker will remain unknown."""
 
     def __init__(self, role: Role | None = None) -> None:
         self.role = role
-        """The role once the asker is known, otherwise None."""
+        """None until the asker is known."""
         self.held: list[MessageRow] = []
-        """Messages of both sides until the asker is known."""
+        """Messages until then."""
 
     @abstractmethod
     def assign(self, events: list[MessageRow]) -> Iterator[Assigned]:
-        """Yield the next messages of both sides, in order; none until the asker is known."""
+        """Yield the next messages, in order; none until the asker is known."""
 
     def forget(self) -> None:
         self.held = []
 
 
 def roles_of(observed: ObservedConnection) -> Roles | None:
-    """Return how to find the asker of a connection; None if the socket types do not ask, or are not known yet."""
+    """Return how to find the asker; None if the socket types do not ask, or are not known yet."""
     types = observed.socket_types()
     replier, requester = observed.side_of("REP"), observed.side_of("REQ")
     if replier is not None:
@@ -101,8 +100,7 @@ class OfReq(Roles):
 
     has_asked = False
     nests_itself = False
-    """Whether the first request of the REQ contains another envelope. Its replies then do too, although it is no
-    worker."""
+    """Whether the first request contains another envelope: replies then do, too, although the REQ is no worker."""
 
     def __init__(self, requester: int) -> None:
         self.known = Role(requester, in_order=False)
@@ -116,7 +114,7 @@ class OfReq(Roles):
         yield self.known, events[work:]
 
     def _work_begins(self, events: list[MessageRow]) -> int | None:
-        """Return the index of the message which shows that the REQ is a worker, or None."""
+        """Return the index of the message that shows a worker, or None."""
         first = next((message for message in events if message.side == self.known.asker), None)
         if first is not None and not self.has_asked:
             assert first.run is not None
@@ -129,7 +127,7 @@ class OfReq(Roles):
 
 
 class ByEnvelopes(Roles):
-    """A ROUTER and a DEALER: the first side whose envelope the other one repeats asks."""
+    """ROUTER and DEALER: the first side whose envelope is repeated asks."""
 
     needs_address = True
 
@@ -163,10 +161,8 @@ class ByEnvelopes(Roles):
 
 
 class ByTurns(Roles):
-    """The client asks if the first messages alternate, and it takes longer before each of them than the server.
-
-    A side that later sends two messages in a row is neither REQ nor REP.
-    """
+    """The client asks if the first messages alternate, and its pauses are longer. A side that later sends two messages
+    in a row is neither REQ nor REP."""
 
     def __init__(self, client: int) -> None:
         super().__init__()

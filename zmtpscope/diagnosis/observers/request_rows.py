@@ -15,15 +15,15 @@ Envelope = tuple[bytes, ...]
 class MessageRow(NamedTuple):
     """A message with an envelope.
 
-    `order` is the segment that completed it; `packet` and `time` belong to its first octet. All earlier data of its
-    side was captured by `captured`.
+    `order` is the segment that completed it; `packet` and `time` are of its first octet. All earlier data of its side
+    was captured by `captured`.
     """
 
     order: int
     captured: int
     side: int
     key: Envelope | None
-    """Addresses in the envelope, for matching; None if they were not kept or are too large."""
+    """The envelope, for matching; None if not kept or too large."""
     time: int
     packet: int
     offset: int
@@ -35,10 +35,10 @@ class MessageRow(NamedTuple):
     is_nested: bool
     """Whether another envelope follows the delimiter."""
     run: MessageTable | None
-    """The run that contains the message as row `row`, while its batch is processed."""
+    """The run with the message in row `row`, while its batch is processed."""
     row: int
     content: int = 0
-    """Checksum of the frames after the delimiter; 0 if not computed (`content_of`)."""
+    """`content_of` it; 0 if not computed."""
 
 
 by_order = attrgetter("order")
@@ -96,9 +96,9 @@ def _next_empty(sizes: list[int], first: int, last: int) -> int:
 
 @compiled.where_possible
 def content_of(run: MessageTable, row: int, is_work: bool = False) -> int:
-    """Return a checksum of the kept frames after the delimiter and of all sizes; never 0.
+    """Return a checksum of the kept frames after the delimiter, and of their sizes; never 0.
 
-    For work of a REQ, the client's envelope in it is skipped, too.
+    In work of a REQ, the client's envelope is skipped, too.
     """
     begin, sizes = _content(run, row)
     skipped = _next_empty(sizes, 0, len(sizes) - 1) + 1 if is_work else 0
@@ -109,7 +109,7 @@ def content_of(run: MessageTable, row: int, is_work: bool = False) -> int:
 
 
 def only_frame(run: MessageTable, row: int) -> bytes | None:
-    """Return the frame after the delimiter if it is the only one and was kept."""
+    """Return the only frame after the delimiter, if there is one and it was kept."""
     frame, sizes = _content(run, row)
     return run.head(frame) if len(sizes) == 1 else None
 

@@ -32,27 +32,27 @@ from zmtpscope.dissect import Record
 from zmtpscope.records import SECOND
 
 LONGEST_HELD = SECOND
-"""Longest delay of one side's data after later data of the other side, while a hole before it may be filled."""
+"""Longest delay of a side's data (ns), while a hole before it may be filled."""
 
 AFTER_ALL = (1 << 63) - 1
 
 OCTETS = 1400
 
 MAX_WAITING = 16
-"""Open requests to report for a connection."""
+"""Open requests to report."""
 
 MISSING = ("unseen_bytes", "unfinished_bytes", "undissected_bytes", "sealed_0", "sealed_1")
-"""Fields that count unread data, which may contain a reply."""
+"""Fields that count unread data; it may contain a reply."""
 
 UNFIT = ("reused", "evicted")
-"""Ends of connections, as in `close`, that were not captured."""
+"""Values of `close` without a captured end."""
 
 
 class RequestObserver(Observer):
     types = begins_with = frozenset({"gap"})
     roles: Roles | None = None
     role: Role | None = None
-    """The role once the asker is known, otherwise None."""
+    """None until the asker is known."""
     lost = False
     """Whether octets are missing."""
 
@@ -60,16 +60,16 @@ class RequestObserver(Observer):
         super().__init__(observed, room)
         self.open = OpenRequests()
         self.early: list[MessageRow] = []
-        """Replies that may have been captured or read before their requests."""
+        """Replies that may precede their requests."""
         self.captured = [0, 0]
-        """Times up to which each side was captured."""
+        """Time until which each side was captured."""
         self.waiting: dict[int, ObservedRequest] = {}
         """Oldest open requests, by number."""
         self.tables: list[RequestTable] = []
         self.gaps: list[int] = []
-        """Ordinals of gaps not processed yet."""
+        """Ordinals of new gaps."""
         self.remembered = 0
-        """Rows for which memory is reserved."""
+        """Rows with reserved memory."""
         self.files: Sequence[str | None] = ()
 
     @classmethod
@@ -143,7 +143,7 @@ class RequestObserver(Observer):
     # -- matching ----------------------------------------------------------------------------------------------------
 
     def _take(self, roles: Roles, events: list[MessageRow]) -> None:
-        """Process messages of both sides, in order, without gaps."""
+        """Process messages of both sides, in order."""
         for role, messages in roles.assign(events):
             if role is not self.role:
                 self._begin(role)
@@ -173,7 +173,7 @@ class RequestObserver(Observer):
         self._settle(latest - LONGEST_HELD)
 
     def _settle(self, time: int) -> None:
-        """Match everything captured up to a time: messages that have not arrived by then were not sent."""
+        """Decide everything up to a time: messages that have not arrived by then were not sent."""
         if self.role is not None and self.early:
             settled = min(time, self.captured[self.role.asker])
             unasked = [reply for reply in self.early if reply.captured < settled]
@@ -200,7 +200,7 @@ class RequestObserver(Observer):
         self._emit(outcome, requests, decided, replies=replies)
 
     def _lose(self, gap: int) -> None:
-        """Give up open requests, which may have been answered in octets missing from the segment `gap` on."""
+        """Give up open requests, whose replies may be missing from the segment `gap` on."""
         left = self.open.oldest(len(self.open))
         self._emit(UNKNOWN, left, [gap] * len(left))
         self._forget()
@@ -253,7 +253,7 @@ class RequestObserver(Observer):
             seen.abandoned = self._observed(rows[0])
 
     def _note_longest(self, seen: ObservedRequests, rows: list[MessageRow], latencies: list[int]) -> None:
-        """Remember the slowest replies; of equally slow ones the first."""
+        """Remember the slowest replies, of equal ones the first."""
         least = seen.longest[-1].took if len(seen.longest) == MAX_LONGEST else -1
         longer = [(-took, place) for place, took in enumerate(latencies) if took > least]
         new = [Answered(-took, self._observed(rows[place])) for took, place in sorted(longer)[:MAX_LONGEST]]
@@ -261,7 +261,7 @@ class RequestObserver(Observer):
             seen.longest = sorted([*seen.longest, *new], key=attrgetter("took"), reverse=True)[:MAX_LONGEST]
 
     def _note_without_id(self, requests: list[MessageRow]) -> None:
-        """Remember a reply without the id of ZMQ_REQ_CORRELATE, if all answered and open requests have one."""
+        """Remember a reply without id (ZMQ_REQ_CORRELATE) if all requests have one."""
         seen = self.observed.requests
         if seen is None or not seen.is_lock_step or seen.without_id is not None or not (requests or self.open):
             return
@@ -276,10 +276,8 @@ class RequestObserver(Observer):
             seen.first = None if first is None else self._observed(first)
 
     def _leave_octets(self, asked: int) -> None:
-        """Release the octets of this batch, but keep checksums of requests that are reported or compared.
-
-        Requests from number `asked` on belong to this batch.
-        """
+        """Release the octets of this batch, with requests from number `asked` on, but keep checksums of requests that
+        are reported or compared."""
         if self.roles is not None:
             self.roles.held = [self._without_octets(row, compared=True) for row in self.roles.held]
         self.early = [self._without_octets(row, compared=False) for row in self.early]
@@ -295,7 +293,7 @@ class RequestObserver(Observer):
         return row._replace(run=None, content=self._content_of(row) if compared else row.content)
 
     def _note_waiting(self) -> None:
-        """Update the waiting requests, for rules that run before the connection ends."""
+        """Update the waiting requests, for rules at any time."""
         seen = self.observed.requests
         if seen is not None:
             oldest = islice(self.open.rows.items(), MAX_WAITING)

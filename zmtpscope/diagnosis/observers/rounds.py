@@ -1,4 +1,4 @@
-"""Messages that circulate between proxies, found by checksums of the last ones."""
+"""Messages that circulate between proxies, found by checksums."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OCTETS = 250
 
 
 class RoundObserver(Observer):
-    """Observes messages from an XPUB to an XSUB, which belong to two proxies."""
+    """Follows messages from an XPUB to an XSUB: those of two proxies."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
@@ -54,7 +54,7 @@ class RoundObserver(Observer):
                 recent[content] = known
 
     def _has_room(self) -> bool:
-        """Whether one more message can be remembered, perhaps instead of the oldest one."""
+        """Make room for one message, perhaps of the oldest one; return whether there is some."""
         if len(self._recent) < self._taken:
             return True
         if self._taken < MAX_MESSAGES and self.room.take(self.observed, OCTETS):

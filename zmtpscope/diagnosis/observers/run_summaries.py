@@ -1,4 +1,4 @@
-"""Number, times and sizes of the messages of a run, and the last ones, in one pass."""
+"""Facts about the messages of a run, in one pass."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from zmtpscope.dissect.records.tables import MessageTable
 MAX_RECENT = 8
 
 MAX_LAST = 32
-"""A side rarely sends more segments than this before an acknowledgment."""
+"""A side rarely sends more segments before an acknowledgment."""
 
 
 class RunSummary(NamedTuple):
-    """Facts about the messages of a run. Times are in ns; packets are references."""
+    """Times are in ns; packets are references."""
 
     messages: int
     first_ns: int
@@ -27,7 +27,7 @@ class RunSummary(NamedTuple):
     """Ordinal of the segment that completed the last message."""
     first_packet: int
     last_packet: int
-    """Packets with the first octets of the first and the last message."""
+    """Packets with the first octets of these messages."""
     last_packet_end: int
     longest_pause: int
     second_pause: int

@@ -1,4 +1,4 @@
-"""Facts about all messages of each side: sizes, rhythm, the first (perhaps its identity), the last ones, and turns."""
+"""Facts about the messages of each side: sizes, rhythm, the first one (perhaps its identity), the last ones, turns."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.records import from_text
 
 MAX_TURNS = 64
-"""First turns of a side to count, which show its habits."""
+"""First turns of a side, which show its habits."""
 PROMPT = 8
-"""A turn begins an exchange if its side waited more than this multiple of the other side's delay."""
+"""A turn that begins an exchange waited longer than this multiple of the other side's delay."""
 
 
 class Turns:
-    """Turns of two sides: a side has its turn until the other one sends a message."""
+    """Turns of two sides (`Rows.turns`)."""
 
     def __init__(self) -> None:
         self._side: int | None = None
         """The side that sent the last message."""
         self._last_ns = 0
         self._delay: int | None = None
-        """Time (ns) from the other side's last message to this turn; None for the first turn."""
+        """Time (ns) from the other side's last message to this turn, if any."""
 
     def follow(self, rows: Rows, rhythms: Sequence[ObservedRhythm | None]) -> None:
         if self._are_counted(rhythms):
@@ -54,13 +54,13 @@ COLUMNS_COST = 24
 
 
 class Came(NamedTuple):
-    """Times of a side's messages: the last ones before the current block, and its runs."""
+    """Times of a side's messages: the last ones before the batch, and its runs."""
 
     before: tuple[int, ...]
     runs: Sequence[MessageTable]
 
     def between(self, start: int, stop: int) -> list[int]:
-        """Return the times of the last messages between two times, at most `MAX_RECENT`."""
+        """Return at most `MAX_RECENT` times of the last messages between two times."""
         times = [*self.before]
         for run in self.runs:
             times += run.time_ends[(run.time_ends > start) & (run.time_ends < stop)][-MAX_RECENT:].tolist()

@@ -1,4 +1,4 @@
-"""The subscriptions of each side of a connection, and the messages that match them.
+"""The subscriptions of each side, and the messages that match them.
 
 They are counted as in libzmq: one CANCEL ends any number of equal ones (docs/protocol/wire.md 10.2), each LEAVE one
 JOIN (10.4).
@@ -28,13 +28,13 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS_AND_RADIO, SUBSCRIBERS
 from zmtpscope.zmtp.trie import NODE_COST, Trie
 
 MAX_OPEN = 16_384
-"""Active subscriptions of one side to follow."""
+"""Active subscriptions of a side to follow."""
 
 MAX_ENDED = 1024
 """Ended subscriptions to remember; the oldest are forgotten."""
 
 SUBSCRIPTION_COST = 640 + 2 * NODE_COST
-"""Memory in octets of a subscription without its topic."""
+"""Memory of a subscription without its topic."""
 
 
 class Change(NamedTuple):
@@ -57,12 +57,12 @@ class Subscriptions:
         self.room = room
         self._known: ObservedSubscriptions | None = None
         self._changes: list[Change] = []
-        """Changes that were read and are not in force yet."""
+        """Changes not in force yet."""
         self._topics = Trie()
         self._matching: dict[bytes, list[ObservedSubscription]] = {}
         """Cached matches of topics, since the last change."""
         self._ended: list[tuple[ObservedSubscription, int]] = []
-        """Subscriptions ended since the last `derive`, each with the segment that ended it."""
+        """Those ended since the last `derive`, each with the deciding segment."""
 
     def feed(self, record: Record) -> None:
         """Process a SUBSCRIBE, CANCEL, JOIN or LEAVE."""
@@ -87,7 +87,7 @@ class Subscriptions:
                     self._changes.append(Change(*place, topic[:LONGEST_TOPIC], is_new, "message", moment))
 
     def parts(self, run: MessageTable) -> Iterator[MessageTable]:
-        """Yield parts of a run of the other side; before each, the subscriptions that precede it become active."""
+        """Yield parts of a run of the other side; before each, earlier subscriptions become active."""
         self._changes.sort()
         orders = run.orders
         begin = 0
@@ -178,7 +178,7 @@ def _cost(topic: bytes) -> int:
 
 
 def delay_of(connection: ObservedConnection, subscription: ObservedSubscription) -> int | None:
-    """Return the time (ns) from the handshake to a subscription; None if the handshake was not captured."""
+    """Return the time (ns) from a captured handshake to a subscription, or None."""
     ready = [side.ready.ns for side in connection.sides if side.ready is not None]
     return max(0, subscription.moment.ns - max(ready)) if len(ready) == 2 else None
 
@@ -190,7 +190,7 @@ def ref_of_subscription(connection: ObservedConnection, side: int, subscription:
 
 @dataclass(slots=True, eq=False)
 class SubscriptionTable(DerivedTable):
-    """Ended subscriptions of one side, each with the deciding segment."""
+    """Ended subscriptions of a side, each with the deciding segment."""
 
     observed: ObservedConnection
     side: int

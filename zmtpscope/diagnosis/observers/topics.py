@@ -14,19 +14,19 @@ from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_TOPICS = 4096
-"""Topics of one side to follow; messages of further topics are only counted."""
+"""Topics of one side to follow; messages of others are only counted."""
 
 TOPIC_COST = 1536
 """Memory of a topic with a full timeline, without its name."""
 
 BEGINNING = 48
-"""Octets to keep of a message whose topic is no separate frame."""
+"""Octets to keep of a message without a separate topic."""
 
 SEPARATORS = b" \t\r\n\0,;:|=/.([{<\"'"
-"""Characters that end a topic in a longer text."""
+"""Characters that end a topic."""
 
 GOES_ON, ENDS, IS_BINARY = 0, 1, 2
-"""How a message continues after the subscription: the name continues or ends, or the message is not text."""
+"""What follows the subscription: the name continues or ends, or no text."""
 
 KINDS = np.full(256, IS_BINARY, np.uint8)
 KINDS[[octet for octet in range(128) if chr(octet).isalnum() or chr(octet) in "_-"]] = GOES_ON
@@ -48,19 +48,16 @@ class PublishedTopic:
     unmatched: int = 0
     """Complete messages that no active subscription matched."""
     early: int = 0
-    """Messages before the connection's first subscription.
-
-    A publisher that connects sends messages queued for the subscriptions of an earlier connection.
-    """
+    """Messages before the first subscription: a publisher that connects sends those queued for an earlier one."""
     timeline: Timeline = field(default_factory=Timeline)
     longer: int = 0
-    """Single-frame messages in which the topic is only the beginning of a longer name."""
+    """Single-frame messages in which a longer name begins with the topic."""
     longer_name: bytes = b""
-    """The longer name in the first message of `longer`."""
+    """The name in the first of them."""
     longer_first: Moment | None = None
-    """The first message of `longer`."""
+    """The first of them."""
     is_text: bool = True
-    """Whether a name or a separator follows the topic in each single-frame message."""
+    """Whether a name or a separator always follows the topic."""
 
     def look_behind(self, run: MessageTable, rows: Int64, files: Sequence[str | None]) -> None:
         """Check the octet after the topic in messages of one frame."""
@@ -101,10 +98,7 @@ class PublishedTopics:
         matching_of: Matching | None,
         room: Room,
     ) -> None:
-        """Count the messages of a run, and those without a matching subscription.
-
-        `matching_of` is None before the first subscription.
-        """
+        """Count the messages of a run, and those that no subscription matches (None: before the first one)."""
         for key, rows, octets, complete, times in by_topic(run, self.latest_ns):
             count, last_ns = len(times), int(times[-1])
             self.latest_ns = max(self.latest_ns, last_ns)
