@@ -1,4 +1,4 @@
-"""Attempts of clients to connect: endpoints that they never reached, and other clients served meanwhile."""
+"""Attempts to connect: endpoints that were never reached, and other clients served meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 MIN_LATE = SECOND
-"""A client of libzmq often starts before its server: one that connects within this time has lost nothing."""
+"""libzmq clients often start before their server: one that connects within this time has lost nothing."""
 
 
 IN_TURN = ("DEALER", "REQ", "PUSH")
@@ -27,8 +27,8 @@ AT_ONCE = SECOND
 
 
 class Tried(NamedTuple):
-    """Attempts at an endpoint with one outcome. `before` are ended earlier connections of the same clients; the
-    first connection after the attempts begins at `back_ns`, or 0."""
+    """Attempts at an endpoint with one outcome. `before`: ended earlier connections of the same clients; `back_ns`:
+    start of the first connection after the attempts, or 0."""
 
     endpoint: Endpoint
     findings: list[RunFinding]
@@ -56,8 +56,8 @@ class Tried(NamedTuple):
 
 
 class Client(NamedTuple):
-    """Attempts of one client between two of its connections: `before` had ended, the next one begins at `back_ns`
-    (None if there is none)."""
+    """Attempts of one client between two of its connections: `before` had ended, the next one begins at `back_ns` (or
+    None)."""
 
     finding: RunFinding
     before: list[ObservedConnection]
@@ -83,7 +83,7 @@ def _client(finding: RunFinding, connections: Sequence[ObservedConnection]) -> C
 
 
 def _left_ns(connection: ObservedConnection) -> int | None:
-    """Return when a connection ended, or when data first remained unacknowledged (ns); None if it is open."""
+    """Return when a connection ended, or data first remained unacknowledged (ns); None if it is open."""
     ending = ending_of(connection)
     if ending is not None:
         return ending.moment.ns
@@ -97,7 +97,7 @@ def _is_back(connection: ObservedConnection) -> bool:
 
 
 def tried_in_vain(knowledge: Knowledge, id_: str, patience: int) -> Iterator[Tried]:
-    """Yield the endpoints that clients never reached before the capture ended.
+    """Yield the endpoints that clients never reached.
 
     `patience` is the longest time (ns) that an attempt can have waited for its outcome `id_`.
     """
@@ -114,8 +114,8 @@ def tried_in_vain(knowledge: Knowledge, id_: str, patience: int) -> Iterator[Tri
 
 
 def _is_answered_too(finding: RunFinding, knowledge: Knowledge) -> bool:
-    """Whether other attempts of the client were rejected by ICMP, which hosts limit, or refused before and after: the
-    capture lost that answer. Or it has one direction only of a connection of the client."""
+    """Whether ICMP, which hosts limit, rejected other attempts of the client, or others before and after were refused:
+    the capture lost that answer. Or it has only one direction of a connection of the client."""
     if finding.id != UNANSWERED or finding.ends is None:
         return False
     others = knowledge.findings_by_ends[finding.ends]
@@ -129,7 +129,6 @@ def _is_between_refusals(finding: RunFinding, other: RunFinding) -> bool:
 
 @once
 def _one_sided(knowledge: Knowledge) -> set[str]:
-    """Return the hosts with a connection of which only one direction was captured."""
     return {
         side.ip
         for each in knowledge.connections
@@ -143,7 +142,7 @@ def _is_in_vain(client: Client, knowledge: Knowledge) -> bool:
 
 
 def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
-    """Whether an endpoint uses ZeroMQ: others connect to it with ZMTP, or the intervals between attempts show libzmq.
+    """Whether an endpoint uses ZeroMQ: others speak ZMTP to it, or the intervals between attempts are those of libzmq.
 
     Earlier connections of the same client without ZMTP show another protocol.
     """
@@ -155,7 +154,7 @@ def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
 
 MAX_SERVED = 3
 MIN_SERVED = 2 * SECOND
-"""A client that connected between another one's attempts and stayed this long was served meanwhile."""
+"""A client that connected between another one's attempts and stayed this long was served."""
 
 
 def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
@@ -168,8 +167,8 @@ def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
 def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:
     """Return up to three other clients that the endpoint served meanwhile.
 
-    They stayed connected from the first attempt on, or connected between the attempts and stayed long. Other
-    connections of the same clients count if the server sends on them.
+    They were connected from the first attempt on, or connected between the attempts and stayed long. Other connections
+    of the same clients count if the server sends on them.
     """
     clients = {each.client for each in tried.findings}
     if any(_is_unaccepted(each, tried) for each in knowledge.by_endpoint.get(tried.endpoint, ())):
@@ -190,12 +189,12 @@ def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list
 
 
 def _is_unaccepted(connection: ObservedConnection, tried: Tried) -> bool:
-    """Whether a client has waited for the greeting since before the attempts: the program serves no client."""
+    """Whether a client has waited for the greeting since before the attempts: the program serves nobody."""
     return connection.is_open and connection.server.last_ns is None and connection.start.ns < tried.first_ns
 
 
 def _is_between(connection: ObservedConnection, tried: Tried) -> bool:
-    """Whether a connection began between two attempts with the same outcome."""
+    """Whether a connection began between two attempts with one outcome."""
     start = connection.start
     return any(
         each.moment.ns <= start.ns and each.moment.file == start.file and (start.packet or 0) < each.last_packet
@@ -206,7 +205,7 @@ def _is_between(connection: ObservedConnection, tried: Tried) -> bool:
 def in_turn(knowledge: Knowledge, id_: str) -> dict[str, str]:
     """Return endpoints with the outcome `id_`, as subjects, each with a connection that may belong to the same socket.
 
-    The client connected to another endpoint at about the same time, and is still connected.
+    The client connected to it at about the same time, and still is.
     """
     tried = [each for each in knowledge.findings if each.id == id_ and each.client and each.endpoint]
     clients = {each.client for each in tried}
@@ -230,7 +229,7 @@ def _serves_in_turn(connection: ObservedConnection) -> bool:
 
 
 def passed_on_in_vain(tried: Tried, knowledge: Knowledge) -> list[ObservedConnection]:
-    """Return the connections to a proxy that waited, without a greeting, while it tried to reach its server."""
+    """Return the connections to a proxy that got no greeting while it tried to reach its server."""
     hosts = {each.client for each in tried.findings}
     until = max(each.until_ns for each in tried.findings) + MIN_LATE
     return [
@@ -243,7 +242,7 @@ def passed_on_in_vain(tried: Tried, knowledge: Knowledge) -> list[ObservedConnec
 
 @once
 def _waiting(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
-    """Return the connections of ZeroMQ clients to listeners that sent nothing, by the listener's address."""
+    """Return the connections of ZeroMQ clients to silent listeners, by the listener's address."""
     silent = (
         each for each in knowledge.connections if each.server.last_ns is None and each.client.greeting is not None
     )

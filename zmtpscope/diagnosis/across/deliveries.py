@@ -1,7 +1,7 @@
-"""The share of each topic that each subscriber received, compared with other subscribers of the publisher.
+"""The share of each topic that each subscriber received, compared with its siblings at the publisher.
 
 Since ZMTP 3.0 a publisher filters, so missed messages were never sent to a subscriber. Only messages that a sibling got
-at the same time prove that they were published. All numbers are lower bounds.
+at the time prove them. All numbers are lower bounds.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ MAX_SIBLINGS = 4
 """Siblings to compare with: those with most messages."""
 
 MAX_KNOWN = 16
-"""Subscribers of a topic to remember as possible siblings: those with most messages."""
+"""Possible siblings of a topic to remember: those with most messages."""
 
 MAX_EARLIER = 8
 """Earlier connections of a subscriber to examine."""
 
 MAX_PAIRS = 262_144
-"""Pairs (topic, subscriber without a message) to check in a run. If the pairs of a publisher exceed the rest, all of
-them are skipped."""
+"""Pairs (topic, subscriber without a message) to check in a run. A publisher with more pairs than are left is
+skipped."""
 
 TAKES_EFFECT_NS = SECOND // 10
-"""After this time a subscription is certainly in force at the publisher."""
+"""A subscription is certainly in force after this time."""
 
 ARRIVES_NS = SECOND // 2
-"""A message that another subscriber received has arrived after this time, unless the receiver is blocked."""
+"""A message that another subscriber got has arrived after this time, unless the receiver is blocked."""
 
 QUIET_NS = SECOND // 33
-"""After a silence of this length all messages have arrived, if the last one is later than the other subscriber's
-last."""
+"""After a silence of this length all messages have arrived, if the last one is later than that of the other
+subscriber."""
 
 
 class Missed(NamedTuple):
-    """Messages, at least, that a sibling received and another subscriber did not."""
+    """Messages, at least, that a sibling got and another subscriber did not."""
 
     messages: int
     sibling: Subscriber
@@ -74,10 +74,10 @@ class Siblings:
 class Delivery(NamedTuple):
     """Messages of one topic that a subscriber received; `topic` is None if it subscribed and got none.
 
-    `siblings` others also got some. `early` are messages that a sibling got before this subscription, `missed` during
-    it; None if nothing proves any. If it missed early ones, `left_ns` is the end of an earlier connection with the
-    topic, or None. `may_be_other`: that connection may belong to another program on the host, because it has no
-    identity and ended the connection itself.
+    `siblings` others also got some. `early`: messages that a sibling got before this subscription, `missed`: during it;
+    None if nothing proves any. If it missed early ones, `left_ns` is the end of an earlier connection with the topic,
+    or None. `may_be_other`: that connection has no identity and was closed by its client, so it may belong to another
+    program on the host.
     """
 
     publisher: Publisher
@@ -96,7 +96,7 @@ class Delivery(NamedTuple):
 
     @property
     def unacknowledged(self) -> int:
-        """Number of further messages that were sent to the subscriber and never acknowledged."""
+        """Further messages to the subscriber that were sent and never acknowledged."""
         lost = first_lost(self.subscriber.connection.sides[1 - self.subscriber.side])
         if lost is None or self.topic is None:
             return 0
@@ -133,7 +133,7 @@ def _most(publisher: Publisher) -> dict[TopicKey, list[Subscriber]]:
 
 
 def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]]:
-    """Return, by subscriber, the topics that it subscribed to without getting any message.
+    """Return, by subscriber, its topics without any message.
 
     Empty if there are more than `room` pairs.
     """
@@ -199,7 +199,7 @@ def _sibling(subscriber: Subscriber, key: TopicKey) -> Sibling:
 
 
 def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscriber]]:
-    """Return, by subscriber, possible earlier connections of the same program, latest end first."""
+    """Return, by subscriber, possible earlier connections of its program, latest end first."""
     seen: dict[tuple[str, str | None, str | None], deque[Subscriber]] = {}
     found = {}
     for each in subscribers:
@@ -216,15 +216,14 @@ def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscri
 
 
 class _Left(NamedTuple):
-    """When an earlier connection lost a topic (ns), and whether that connection may be another program's."""
+    """When an earlier connection lost a topic (ns), and whether it may be another program's."""
 
     ns: int
     may_be_other: bool
 
 
 def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings) -> _Left | None:
-    """Return the last time at which one of the earlier connections had a topic; the latest end comes first in
-    `earlier`."""
+    """Return the last time at which an earlier connection had a topic; the latest end comes first in `earlier`."""
     last: _Left | None = None
     for each in earlier:
         if last is not None and each.ended_ns < last.ns:
@@ -236,7 +235,7 @@ def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings)
 
 
 def _left(earlier: Subscriber, key: TopicKey, siblings: Siblings) -> _Left | None:
-    """Return the time until which an earlier connection had a topic and got its messages, or None."""
+    """Return the time until which an earlier connection had a topic and got its messages."""
     intervals = earlier.intervals(key)
     if not intervals:
         return None
@@ -257,7 +256,7 @@ def _ended_by_itself(earlier: Subscriber) -> bool:
 
 
 def _early(floor: int, since: int, siblings: Siblings) -> Missed | None:
-    """Return the most messages that any connected sibling received from `floor` until `since`."""
+    """Return the most messages that a connected sibling got from `floor` until `since`."""
     if siblings.first_ns >= since:
         return Missed(0, siblings.each[0].subscriber)
     most: Missed | None = None
@@ -275,7 +274,7 @@ def _early(floor: int, since: int, siblings: Siblings) -> Missed | None:
 def _missed(
     slow: Subscriber, topic: PublishedTopic | None, interval: tuple[int, int], siblings: Siblings, now: int
 ) -> Missed | None:
-    """Return the messages that siblings got during the subscription, and early enough that they would have arrived."""
+    """Return the messages that siblings got during the subscription, early enough to have arrived."""
     since, until = interval
     if slow.is_open and until == slow.last_ns:
         until = now
@@ -299,7 +298,7 @@ def _missed(
 
 
 def surely_sent(slow: Subscriber, latest_ns: int, until: int) -> int | None:
-    """Return the time (ns) up to which all sent messages have arrived at `until`, or never will; None if unknown.
+    """Return the time (ns) up to which sent messages have arrived at `until`, or never will; None if unknown.
 
     `latest_ns` is the time of the last published message.
     """

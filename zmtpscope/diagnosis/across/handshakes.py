@@ -10,11 +10,10 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 
 MIN_WAIT = SECOND * 9 // 10
-"""A side that closes sooner may have other reasons than the other side's silence, unless it waits equally long each
-time."""
+"""A side that closes sooner may have other reasons than silence, unless it waits equally long each time."""
 MIN_TIMES = 2
 MIN_IDLE = 2 * SECOND
-"""A handshake that is silent for this long (ns) until the end of the capture probably never continues."""
+"""A handshake that is silent for this long (ns) until the capture ends probably never continues."""
 AT_ONCE = SECOND // 20
 """A side that closes within this time (ns) did not wait."""
 LONGEST_REJECTION = MILLISECOND
@@ -41,8 +40,7 @@ ZAP_STEPS = {("PLAIN", "HELLO"), ("CURVE", "INITIATE")}
 class Hung(NamedTuple):
     """A handshake that stopped because side `silent` sent nothing more.
 
-    `waited` is the time (ns) that the other side waited. `is_over`: the other side gave up; otherwise the capture
-    ended.
+    `waited`: time (ns) that the other side waited. `is_over`: it gave up; otherwise the capture ended.
     """
 
     connection: ObservedConnection
@@ -65,7 +63,7 @@ class Waiting(NamedTuple):
 
 @once
 def hung_handshakes(knowledge: Knowledge) -> dict[Waiting, list[Hung]]:
-    """Return the handshakes that certainly hang: the wait was long, or equally long each time."""
+    """Return the handshakes that certainly hang: the wait was long, or equal each time."""
     found = grouped(
         (Waiting(connection.ends, hung.silent == connection.listener), hung)
         for connection in knowledge.connections
@@ -102,10 +100,10 @@ def _hung(connection: ObservedConnection, knowledge: Knowledge) -> Hung | None:
 
 
 def rejects_type(connection: ObservedConnection) -> bool:
-    """Whether the client sent no type and closed with FIN immediately after the READY of the other side.
+    """Whether the client sent no type and closed with FIN immediately after the READY of the server.
 
-    It had read READY: a program that just ends leaves it unread, so its system sends RST. On a long path, a FIN
-    may have crossed READY.
+    It had read READY: a program that just ends leaves it unread, so its system sends RST. On a long path, a FIN may
+    have crossed READY.
     """
     ending = ending_of(connection)
     if ending is None or ending.is_reset or ending.side == connection.listener:
@@ -118,7 +116,7 @@ def rejects_type(connection: ObservedConnection) -> bool:
 
 
 def closes_unheard(connection: ObservedConnection) -> bool:
-    """Whether the client closed before the READY of the other side could reach it: by a timer, or because it exits."""
+    """Whether the client closed before READY could reach it: by a timer, or because it exits."""
     ending, ready = ending_of(connection), connection.server.ready
     return (
         ending is not None and ready is not None and ending.moment.ns - ready.ns < NEARLY * path_to_client(connection)
@@ -126,7 +124,7 @@ def closes_unheard(connection: ObservedConnection) -> bool:
 
 
 def path_to_client(connection: ObservedConnection) -> int:
-    """Return the time (ns) from the capture point to the client and back, or 0 if it is short or unknown.
+    """Return the time (ns) from the capture point to the client and back; 0 if short or unknown.
 
     The first octets of a client follow its SYN by a round trip, wherever they are captured; those of the server follow
     them by the part behind the capture point.
@@ -139,7 +137,7 @@ def path_to_client(connection: ObservedConnection) -> int:
 
 
 def _progress(connection: ObservedConnection, number: int) -> int:
-    """Return the number of steps that a side completed: first greeting octets, first command, READY or INITIATE."""
+    """Return the number of steps that a side completed: first octets, first command, READY or INITIATE."""
     side = connection.sides[number]
     values = connection.values
     began = side.greeting is not None or (values is not None and values[f"stream_bytes_{number}"] > 0)

@@ -1,4 +1,4 @@
-"""Publishers and their subscribers. The connections of one publisher are siblings, whose deliveries can be compared."""
+"""Publishers and their subscribers. Connections of one publisher are siblings with comparable deliveries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Subscriber:
         self.latest_ns = 0 if published is None else published.latest_ns
         """Time of the last message that it received."""
         self._intervals: dict[tuple[bytes, bool], list[tuple[int, int]]] = {}
-        """Cached time ranges, by the longest subscription that a topic begins with, and whether that is the whole
+        """Cached time ranges, by the longest subscription that a topic begins with, and whether it is the whole
         topic."""
         self.is_open = connection.is_open
         self.last_ns = connection.last_ns
@@ -63,7 +63,7 @@ class Subscriber:
 
     @property
     def is_of_groups(self) -> bool:
-        """Whether the subscriber joins groups, which must equal the topic, and has no prefixes."""
+        """Whether it joins groups, which must equal the topic."""
         return self.socket_type == "DISH"
 
     def asked_for(self, topic: bytes) -> str:
@@ -76,7 +76,7 @@ class Subscriber:
         return sum(topic.timeline.count for topic in self.topics.values())
 
     def messages_between(self, start: int, end: int) -> int:
-        """Return a lower bound of the messages that it received in a time range (ns)."""
+        """Return a lower bound of the messages that it got in a time range (ns)."""
         return sum(topic.timeline.between(start, end).least for topic in self.topics.values())
 
     @cached_property
@@ -101,7 +101,7 @@ class Subscriber:
     def is_filtered(self) -> bool:
         """Whether the publisher sends it only matching messages, and all its subscriptions are known.
 
-        This needs a known version, and octets that are neither missing nor encrypted.
+        This needs a known version, and no missing or encrypted octets.
         """
         connection = self.connection
         values = connection.values
@@ -140,7 +140,7 @@ class Subscriber:
         return found
 
     def intervals(self, key: TopicKey) -> list[tuple[int, int]]:
-        """Return the disjoint time ranges (ns) in which one of its subscriptions matched a topic."""
+        """Return the disjoint time ranges (ns) in which a subscription of it matched a topic."""
         longest = self._longest(key.topic)
         if longest is None:
             return []
@@ -162,7 +162,6 @@ class Subscriber:
 
     @cached_property
     def _single(self) -> list[bytes]:
-        """Topics of its single-frame messages, sorted."""
         return sorted(key.topic for key in self.topics if key.topic is not None and not key.is_frame)
 
     @cached_property
@@ -170,7 +169,7 @@ class Subscriber:
         return sorted({len(topic) for topic in self._single})
 
     def mixes(self, key: TopicKey) -> bool:
-        """Whether it may have messages of a topic under another topic, or the reverse.
+        """Whether it may have messages of a topic under another one, or the reverse.
 
         The topic of a single-frame message is the longest subscription that it begins with, which differs by
         subscriber.
@@ -185,7 +184,7 @@ class Subscriber:
         return any(_contains(own, each) for each in shorter)
 
     def places(self, topics: Sequence[bytes]) -> list[range]:
-        """Return, for ascending `topics`, the index ranges that any of its subscriptions matches, active or ended."""
+        """Return, for ascending `topics`, the index ranges that any of its subscriptions matches, active or not."""
         return places_of(self.subscriptions, topics)
 
 
@@ -216,8 +215,7 @@ def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[by
 
 @dataclass(frozen=True, eq=False)
 class Publisher:
-    """A publisher that listens at an endpoint, with all its subscribers in order of start, or that connects to a single
-    one.
+    """A publisher that listens, with all its subscribers in order of start, or that connects to a single one.
 
     Further connections of a connecting publisher cannot be identified. A RADIO publishes to groups.
     """

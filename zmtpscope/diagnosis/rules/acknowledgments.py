@@ -25,7 +25,7 @@ FULL = 1400
 """Octets of a large message that a segment carries."""
 
 MIN_WAITING = 2
-"""New connections to another host that wait to be accepted at a time: one alone may have met an outage."""
+"""New connections to another host that wait to be accepted at a time: a single one may have met an outage."""
 
 MIN_LONG = 3 * SECOND
 """Shorter outages are a note: TCP recovered, or may still recover."""
@@ -56,7 +56,7 @@ SIZE_HINT = (
 
 
 def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make at most two diagnoses for each pair of hosts and direction: for outages that last, and for past ones."""
+    """Make at most two diagnoses for each pair of hosts and direction: for lasting and for past outages."""
     every = outages(knowledge)
     established = {each.hosts for each in every if not each.is_first}
     small = {(each.hosts, each.is_over) for each in every if not each.is_large}

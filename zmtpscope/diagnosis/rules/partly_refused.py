@@ -18,7 +18,7 @@ MIN_SERIES = 5
 """Refusals between connections that are no restart of the server."""
 
 MAX_ATTEMPTS, MAX_WAIT = 3, SECOND
-"""Attempts of one series, and time (ns) until the next connection. A server that restarts is away for longer."""
+"""Attempts of one series, and time (ns) until the next connection. A restarting server is away for longer."""
 
 HINT = (
     "several hosts or programs share this address (a service, a load balancer, NAT), and one of them does not listen: "
@@ -50,7 +50,7 @@ def _partly_refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_between(refused: RunFinding, connections: Sequence[ObservedConnection]) -> bool:
-    """Whether a client connected just after few refusals, and the server had not ended its connection before."""
+    """Whether a client connected just after few refusals, and the server had not ended its last connection."""
     place = bisect_left(connections, refused.moment.ns, key=began)
     if place == len(connections) or refused.times > MAX_ATTEMPTS:
         return False

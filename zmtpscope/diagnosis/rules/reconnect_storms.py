@@ -18,11 +18,11 @@ MIN_TIMES = 3
 
 STORM = "ZMTP-CONN-10"
 MIN_FAILED = 6
-"""Failed connections of a storm. Connections without data from the client are health checks."""
+"""Failed connections of a storm. Those without data from the client are health checks."""
 
 
 class Storm(NamedTuple):
-    """All connections of a client that reconnects again and again, and the finding about it."""
+    """All connections of a client that reconnects repeatedly, and the finding about it."""
 
     connections: Sequence[ObservedConnection]
     finding: ObservedFinding

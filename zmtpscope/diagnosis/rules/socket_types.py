@@ -61,7 +61,7 @@ AT_ONCE = 10 * MILLISECOND
 
 
 def _is_closed_by_types(knowledge: Knowledge, met: list[Met]) -> bool:
-    """Whether the side without a known type always closed immediately after the READY of the other side."""
+    """Whether the side without a known type always closed right after the READY of the other side."""
     late = []
     for connection, finding in met:
         ready = connection.sides[1 - (finding.side or 0)].ready
@@ -77,7 +77,7 @@ def _fit(types: list[str | None]) -> bool:
 
 
 def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
-    """Return the socket type of the listener or the client, from these or other connections between the two.
+    """Return the socket type of the listener or the client, from these or other connections of the two.
 
     A listener's type is the one at that time, because another program may take its port.
     """
@@ -100,7 +100,6 @@ class Listening(NamedTuple):
 
 @once
 def _listening(knowledge: Knowledge) -> dict[Endpoint, list[Listening]]:
-    """Return listening sockets by endpoint, in order of time."""
     return {
         endpoint: [
             Listening(each.start.ns, socket_type) for each in connections if (socket_type := each.server.socket_type)
@@ -188,7 +187,7 @@ TAKEN_ID = (
 
 
 def _dead(same: list[ObservedConnection]) -> ObservedConnection | None:
-    """Return the first connection that no longer acknowledges data while a newer one with its identity is open."""
+    """Return the first connection that acknowledges no more data while a newer one with its identity is open."""
     for before, after in pairwise(same):
         outage = before.server.last_outage
         if outage is not None and (before.client.last_ns or 0) < after.start.ns < outage.end_ns:
@@ -227,7 +226,7 @@ MIN_ASKED = 3
 
 
 def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
-    """Return the connections whose client sent messages and got none, while another client with its identity did."""
+    """Return the connections whose client sent messages and got none, while another with its identity did."""
     answered = [each for each in same if _sent_and_got(each)[1]]
     starts = [each.start.ns for each in answered]
     ends = list(accumulate((each.last_ns for each in answered), max))
@@ -245,8 +244,8 @@ def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
 
 
 def _replaced(same: list[ObservedConnection]) -> ObservedConnection | None:
-    """Return the first connection on which the ROUTER sent nothing after a newer one with its identity had begun, if
-    both got messages."""
+    """Return the first connection on which the ROUTER sent nothing after a newer one with its identity began, if both
+    got messages."""
     for before, after in pairwise(same):
         last = before.server.last_ns or 0
         if _sent_and_got(before)[1] and _sent_and_got(after)[1] and last <= after.start.ns < before.last_ns:
@@ -259,7 +258,7 @@ def _who_took_over(replaced: ObservedConnection) -> str:
 
 
 def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:
-    """Return how many messages the client sent and received; zeros while the connection is open."""
+    """Return how many messages the client sent and received; zeros while it is open."""
     if connection.values is None:
         return 0, 0
     client = 1 - connection.listener

@@ -39,7 +39,7 @@ LONG_OPEN_NS = 5 * SECOND
 """A request that waits for less time may just take long, so it is a warning."""
 
 MIN_CLIENTS, MIN_REPLIES, MIN_SILENT_NS, FAR_LONGER = 2, 8, SECOND // 30, 10
-"""Clients without a reply at the end, earlier replies, silence, and multiple of the slowest reply, that make a note
+"""Clients without a reply at the end, earlier replies, silence, and multiple of the slowest reply that make a note
 about a REP: the rest of the wait was not captured."""
 
 MAX_NAMED = 3
@@ -59,7 +59,7 @@ GIVEN_UP_HINT = (
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each server with unanswered requests, except requests that a broker passed on."""
+    """Make one diagnosis for each server with unanswered requests, except those that a broker passed on."""
     behind = behind_brokers(knowledge)
     clients = {client.conn_id for same in behind.values() for client in same}
     hung = (each for each in hanging(knowledge) if each.conn_id not in clients and _hangs(each, knowledge))
@@ -81,7 +81,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _stopped_at_the_end(endpoint: Endpoint, waiting: Sequence[Hanging], knowledge: Knowledge) -> bool:
     """Whether a REP that used to reply at once leaves several clients without a reply when the capture ends.
 
-    Many captures end with their last packet, and clients that wait send none.
+    Many captures end with their last packet, and waiting clients send none.
     """
     usual, oldest = latencies(knowledge)[endpoint], min(waiting, key=asked_at)
     if len(waiting) < MIN_CLIENTS or usual.most is None or usual.count < MIN_REPLIES or oldest.requests.is_guessed:
@@ -106,7 +106,7 @@ def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
 def _is_queued(waiting: Hanging, knowledge: Knowledge) -> bool:
     """Whether a REP still replies, so that the request waits behind others.
 
-    A REP serves its clients in turn, and a REQ has one request in the queue: it waits for one round of the clients.
+    A REP serves its clients in turn, and a REQ has one request in the queue: it waits for one round.
     """
     if not waiting.asks_rep:
         return False
@@ -177,8 +177,8 @@ def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
 
 
 def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Knowledge) -> Diagnosis:
-    """Diagnose waiting requests at one endpoint, of which the first is the main one. `clients` wait for the same
-    replies at a broker."""
+    """Diagnose waiting requests at one endpoint, the main one first. `clients` wait for the same replies at a
+    broker."""
     first = line[0]
     oldest = first.oldest.request
     usual = latencies(knowledge)[first.connection.endpoint]
@@ -275,14 +275,14 @@ def _was_asked_again(waiting: Hanging, knowledge: Knowledge) -> bool:
 LOST = "request-lost"
 
 OFTEN = 3
-"""A server that leaves this often after the same request fails on it."""
+"""A server that leaves this often after one request fails on it."""
 SOON_NS = 3 * SECOND
-"""A client that stops to reconnect within this time ended with its server."""
+"""A client that stops to reconnect this soon ended with its server."""
 LOST_HINT = "a request is lost with its connection: " + STUCK
 
 
 def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make up to two diagnoses for each endpoint: requests lost for good, and requests answered when repeated."""
+    """Make up to two diagnoses for each endpoint: requests lost for good, and those answered when repeated."""
     behind = behind_brokers(knowledge)
     clients = {client.conn_id for same in behind.values() for client in same}
     lost = [
@@ -342,7 +342,7 @@ def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hangin
 
 
 def _ended_too(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the client tried to reconnect only for a moment: in an orderly shutdown, the clients end, too."""
+    """Whether the client tried to reconnect only for a moment: in an orderly shutdown, clients end, too."""
     gave_up, last = gave_up_ns(knowledge).get(waiting.conn_id), knowledge.by_ends[waiting.connection.ends][-1]
     return gave_up is not None and gave_up - waiting.until <= SOON_NS and last.start.ns <= waiting.until
 

@@ -72,7 +72,7 @@ def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequenc
 
 
 def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each kind of finding that none of `found` explains: programs repeat their mistakes."""
+    """Make one diagnosis for each kind of finding that `found` does not explain: programs repeat their mistakes."""
     explained = {each for diagnosis in found for each in diagnosis.explains}
     left_out = frozenset[str]() if all(each.is_whole for each in knowledge.connections) else ABSENT
     met = grouped(
@@ -150,7 +150,6 @@ def _evidence(failed: Failed) -> Evidence:
 
 
 def _failed(connection: ObservedConnection) -> Ending | None:
-    """Return the end of a ZMTP client's connection whose handshake never completed."""
     client, values = connection.client, connection.values
     if client.greeting is None or values is None or values["opened_by"] is None or values["only_side"] is not None:
         return None
@@ -180,7 +179,7 @@ def _said_nothing(failed: Failed) -> bool:
 
 
 def _are_timed(failed: list[Failed]) -> bool:
-    """Whether the same side closed each time, a while after the last data it received: not because of that data."""
+    """Whether the same side closed each time, a while after the last data, so not because of it."""
     side = failed[0].ending.side
     heard = [(each, each.connection.sides[1 - side].last_ns) for each in failed]
     return all(
