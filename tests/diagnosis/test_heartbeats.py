@@ -174,6 +174,30 @@ def test_a_time_out_below_the_round_trip_time_is_the_mistake() -> None:
     )
 
 
+def at_the_server(at: int, path: int) -> Heart:
+    """Return a DEALER that is this far away (ms), captured at its ROUTER, and closes 300 ms after its third PING."""
+    heart = Heart(at=at)
+    heart.packets = [
+        replace(each, time=each.time + path * MS * (place > 2)) for place, each in enumerate(heart.packets)
+    ]
+    heart.pause(path)
+    heart.beat(2, every=1000)
+    heart.ping()
+    heart.pong()
+    heart.pause(298)
+    heart.close()
+    return heart
+
+
+@pytest.mark.parametrize(("path", "times", "is_told"), [(500, 3, True), (500, 2, False), (100, 3, False)])
+def test_a_client_that_closes_before_the_pong_can_arrive_has_a_short_time_out(
+    path: int, times: int, is_told: bool
+) -> None:
+    found = diagnosed(*(at_the_server(4000 * number, path) for number in range(times)), rule=RULE)
+    assert [each.hint for each in found] == [SHORT_HINT] * is_told
+    assert all("before the PONG could arrive: the path takes 50" in each.text for each in found)
+
+
 def test_a_peer_nearby_that_does_not_answer_in_time_is_silent() -> None:
     (told,) = diagnosed(far_away(100), rule=RULE)
     assert told.text.startswith("ROUTER 10.0.0.1:5555 does not answer the heartbeats")

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.disconnects import CUT_OFF
 from zmtpscope.diagnosis.across.endings import ending_of
+from zmtpscope.diagnosis.across.handshakes import NEARLY, path_to_client
 from zmtpscope.diagnosis.across.knowledge import Knowledge
-from zmtpscope.diagnosis.across.words import address, duration, how_often, name_of
+from zmtpscope.diagnosis.across.words import address, duration, how_often, name_of, steady
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.heartbeats import SHORTEST_NS, is_past_ttl, open_pings, waits_in_vain
 from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection, ObservedSide
@@ -38,6 +39,9 @@ MIN_PINGS, MIN_CEASED = 3, 4
 
 A_WHOLE_INTERVAL = 0.9
 """A side that closes before this part of its interval may have another reason."""
+
+MIN_UNHEARD = 3
+"""Equal waits for a PONG that cannot have arrived yet."""
 
 MIN_AT_ONCE = 2
 """PINGs in one segment that show that they waited at the sender: their time is not that of the segment."""
@@ -92,6 +96,11 @@ def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
     )
     for same in _silent_at_once(found):
         yield _diagnosis(same)
+    for connections in knowledge.by_ends.values():
+        unheard = [each for each in map(_unheard, connections) if each is not None]
+        waits = [each.ns - each.evidence[0].moment.ns for each in unheard]
+        if len(unheard) >= MIN_UNHEARD and steady(waits) is not None:
+            yield _diagnosis([unheard])
 
 
 def _silent_at_once(found: Mapping[tuple[Ends, bool], Sequence[TimeOut]]) -> Iterator[list[Sequence[TimeOut]]]:
@@ -175,6 +184,28 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
             time_out = _time_to_live_over(connection, side, closed)
         if time_out is not None:
             yield time_out
+
+
+def _unheard(connection: ObservedConnection) -> TimeOut | None:
+    """Return the time-out of a client that closed before the PONG, sent behind the capture point, could reach it."""
+    client, ending = 1 - connection.listener, ending_of(connection)
+    heartbeats, path = connection.client.heartbeats, path_to_client(connection)
+    if heartbeats is None or heartbeats.last is None or ending is None or ending.side != client:
+        return None
+    waited = ending.moment.ns - heartbeats.last.ns
+    if not connection.is_whole or not SHORTEST_NS <= waited < path * NEARLY or not heartbeats.counts["answered"]:
+        return None
+    who, packet = name_of(connection, client), heartbeats.last.packet
+    return TimeOut(
+        connection,
+        1 - client,
+        ending.moment.ns,
+        f"cannot answer as fast as {who} expects, which closed {duration(waited)} after its PING in packet {packet}, "
+        f"before the PONG could arrive: the path takes {duration(path)} there and back",
+        (Evidence(heartbeats.last, "the last PING"),),
+        proven=False,
+        hint=SHORT_HINT,
+    )
 
 
 def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> TimeOut | None:
@@ -373,7 +404,8 @@ TABLE = (
         "has left two PINGs, for a second, without any octet; or a side that sent PINGs at intervals sends nothing "
         "for four of them. A PONG can only follow a message that was being received when the PING was sent: then the "
         "timeout is shorter than the transfer, and the peer is not at fault. Nor is it if an answer in the handshake "
-        "already took longer than the timeout. A peer that is silent to several others at once is one diagnosis. "
+        "already took longer than the timeout, or if a client closed three times after the same time, before the PONG "
+        "could reach it. A peer that is silent to several others at once is one diagnosis. "
         "Data after its FIN or RST is no answer, and neither is a RST of its kernel. Only completely captured "
         "connections count.",
         "Octets of the silent side arrive after the PING, or the capture of the connection is incomplete.",
