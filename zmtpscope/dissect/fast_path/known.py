@@ -155,7 +155,7 @@ class KnownConnection:
                 end = len(octets) - sent + step.opening.ends[side]
                 self.segments[-1] = Segment(side, octets[:end], arrival)
                 self.opening = step.opening
-                openings.remember(Path.of(self.steps[1:], self.segments))
+                openings.remember(openings.path_to(step) or Path.of(self.steps[1:], self.segments))
                 break
         return True
 

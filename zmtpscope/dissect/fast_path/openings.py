@@ -266,6 +266,10 @@ class Openings:
         """Return the complete known openings that are worthwhile, most recent first."""
         return [path for path in self._whole if path.steps[-1].is_of_use]
 
+    def path_to(self, last: Step) -> Path | None:
+        """Return the remembered path that ends with a step."""
+        return next((path for path in self._whole if path.steps[-1] is last), None)
+
     def remember(self, path: Path) -> None:
         """Move a path to the front, because a connection has followed it."""
         self._whole = [path, *(each for each in self._whole if each.steps[-1] is not path.steps[-1])][:MAX_WHOLE]
