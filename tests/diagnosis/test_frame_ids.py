@@ -185,7 +185,6 @@ def test_sides_that_count_at_the_same_time_do_not_answer_each_other() -> None:
 @given(message_runs())
 def test_p20_first_frames_are_the_same_for_every_caller(run: MessageTable) -> None:
     found = [
-        first_frames(run, 0, len(run))
-        for first_frames in twins("zmtpscope.diagnosis.observers.first_frames.first_frames")
+        first_frames(run, 0, len(run)) for first_frames in twins("zmtpscope.diagnosis.observers.frame_ids.first_frames")
     ]
     assert all(each == found[0] for each in found)

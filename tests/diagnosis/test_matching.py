@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.export.test_json_lines import message_runs
 from tests.suites import examples
 from tests.twins import twins
-from zmtpscope.diagnosis.observers.matching import OpenRequests
-from zmtpscope.diagnosis.observers.request_rows import MessageRow, by_captured
+from zmtpscope.diagnosis.observers.matching import MessageRow, OpenRequests, by_captured
 from zmtpscope.dissect import MessageTable
 
 ASKER, REPLIER = 0, 1
@@ -114,12 +113,12 @@ def test_messages_with_an_envelope_are_the_same_for_every_caller(
     run: MessageTable, captured: int, addressed: bool, kept: int
 ) -> None:
     run.change(data=run.data[:kept])  # as if the capture or the options had cut the octets
-    finders = twins("zmtpscope.diagnosis.observers.request_rows.enveloped")
+    finders = twins("zmtpscope.diagnosis.observers.matching.enveloped")
     one, other = ([row._replace(run=None) for row in finders[n](run, 1, captured, addressed)] for n in (0, -1))
     assert one == other
     assert all(row.captured >= captured for row in one)
     assert not addressed or all(row.envelope for row in one)
-    makers = twins("zmtpscope.diagnosis.observers.request_rows.content_of")
+    makers = twins("zmtpscope.diagnosis.observers.matching.content_of")
     for row in one:
         contents = [make(run, row.row, is_work) for is_work in (False, row.is_nested) for make in makers]
         assert len({*contents[: len(makers)]}) == len({*contents[len(makers) :]}) == 1

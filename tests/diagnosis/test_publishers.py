@@ -15,7 +15,7 @@ from zmtpscope.diagnosis.across.publishers import Subscriber
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import JOIN, ObservedSubscription, ObservedSubscriptions
-from zmtpscope.diagnosis.observers.topic_groups import TopicKey
+from zmtpscope.diagnosis.observers.topics import TopicKey
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 

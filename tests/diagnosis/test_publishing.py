@@ -19,8 +19,7 @@ from tests.twins import twins
 from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.diagnosis.observers import subscriptions, topics
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscriptions
-from zmtpscope.diagnosis.observers.topic_groups import TopicKey
-from zmtpscope.diagnosis.observers.topics import PublishedTopics
+from zmtpscope.diagnosis.observers.topics import PublishedTopics, TopicKey
 from zmtpscope.dissect import Analyser, MessageTable, Options
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.dissect.records.topics import LARGEST_TOPIC
@@ -199,7 +198,7 @@ def test_messages_are_grouped_by_topic_in_the_order_in_which_topics_appear(names
     for row, name in enumerate(names):
         topic = name[:LONGEST_TOPIC] if len(name) <= LARGEST_TOPIC else None
         expected.setdefault(TopicKey(topic, topic is not None), []).append(row)
-    for by_topic in twins("zmtpscope.diagnosis.observers.topic_groups.by_topic"):
+    for by_topic in twins("zmtpscope.diagnosis.observers.topics.by_topic"):
         found = by_topic(run, 0)
         assert [(each.key, each.times.tolist()) for each in found] == [
             (key, run.times[rows].tolist()) for key, rows in expected.items()
@@ -214,7 +213,7 @@ def test_messages_are_grouped_by_topic_in_the_order_in_which_topics_appear(names
 def test_topics_and_summaries_of_any_run_are_the_same_for_every_caller(run: MessageTable, latest: int) -> None:
     groups = [
         [each._replace(rows=each.rows.tolist(), times=each.times.tolist()) for each in by_topic(run, latest)]
-        for by_topic in twins("zmtpscope.diagnosis.observers.topic_groups.by_topic")
+        for by_topic in twins("zmtpscope.diagnosis.observers.topics.by_topic")
     ]
     assert groups[0] == groups[-1]
     summaries = [make(run) for make in twins("zmtpscope.diagnosis.observers.run_summaries.summaries_of")]

@@ -17,8 +17,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.outages import first_lost
 from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publishers
 from zmtpscope.diagnosis.observers.observer import derived
-from zmtpscope.diagnosis.observers.topic_groups import TopicKey
-from zmtpscope.diagnosis.observers.topics import PublishedTopic
+from zmtpscope.diagnosis.observers.topics import PublishedTopic, TopicKey
 from zmtpscope.dissect import Record
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND, to_text

@@ -12,8 +12,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import address, name_of, topic_name
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, ObservedStall
 from zmtpscope.diagnosis.observers.observed_facts import JOIN, ObservedSubscription
-from zmtpscope.diagnosis.observers.topic_groups import TopicKey
-from zmtpscope.diagnosis.observers.topics import PublishedTopic
+from zmtpscope.diagnosis.observers.topics import PublishedTopic, TopicKey
 from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 from zmtpscope.grouping import grouped
 from zmtpscope.intervals import disjoint

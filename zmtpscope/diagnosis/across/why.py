@@ -26,7 +26,7 @@ from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, publish
 from zmtpscope.diagnosis.across.words import address, duration, name_of, topic_name
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedFinding, ObservedOutage
-from zmtpscope.diagnosis.observers.topic_groups import TopicKey
+from zmtpscope.diagnosis.observers.topics import TopicKey
 from zmtpscope.dissect import Batch
 from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.tables import MessageTable

@@ -1,4 +1,4 @@
-"""Calls and their replies, matched by their ids, or else by order."""
+"""Calls and their replies, matched by their ids, or else by order, and kinds of messages, such as `get` and `set`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.call_messages import MARK, UNKNOWN, Call, calls_of
 from zmtpscope.diagnosis.observers.error_replies import errors_in
 from zmtpscope.diagnosis.observers.frame_ids import HELD, REQUEST, FrameIds, Sent
-from zmtpscope.diagnosis.observers.kinds import Kinds
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
-from zmtpscope.diagnosis.observers.observed_facts import MAX_CALLS, ObservedCalls, OpenCall
+from zmtpscope.diagnosis.observers.observed_facts import MAX_CALLS, ObservedCalls, ObservedKinds, OpenCall
 from zmtpscope.diagnosis.observers.observer import Observer, Rows, SocketTypes
 from zmtpscope.diagnosis.observers.room import Room
+from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.zmtp.socket_types import TWO_WAY
 
@@ -22,6 +22,66 @@ CALLING = TWO_WAY | IN_TURN_TYPES
 OCTETS = 500
 IN_TURN = ""
 """Id of a REQ's call without one: the REQ waits for the reply before its next call."""
+
+KINDS_LEARNED = 32
+"""Number of first messages of a side that show its kinds."""
+
+
+class Kinds:
+    """Follows the kinds of both sides."""
+
+    def __init__(self, observed: ObservedConnection) -> None:
+        self.observed = observed
+        self._side: int | None = None
+        """The side that sent the last message."""
+        self._turn: list[bytes] = []
+        """Kinds of its messages since the last one of the other side."""
+        self._learned = [0, 0]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the kinds of both sides are known."""
+        return not self._turn and min(self._learned) >= KINDS_LEARNED
+
+    def forget(self) -> None:
+        for side in self.observed.sides:
+            side.kinds = None
+
+    def note_last(self, rows: Rows) -> None:
+        """Note the kinds of a side's last messages, which the other side has not answered."""
+        for number, side in enumerate(self.observed.sides):
+            if side.kinds is None and rows.sides[number]:
+                side.kinds = ObservedKinds(first=rows.first_frames(number, 0, 1)[0].kind)
+            if side.kinds is not None:
+                last = rows.last_turn(number)[-MAX_RECENT:]
+                recent = [each.kind for each in rows.first_frames(number, last.start, last.stop)] if last else []
+                before = () if rows.sides[1 - number] else side.kinds.since
+                side.kinds.since = (*before, *recent)[-MAX_RECENT:]
+
+    def _wanted(self, side: int) -> int:
+        """Return how many more messages of a side show its kinds."""
+        return KINDS_LEARNED - self._learned[side]
+
+    def learn_rows(self, rows: Rows) -> None:
+        for side, begin, end, _, _ in rows.turns():
+            if self.is_over:
+                break
+            self.learn(rows, side, begin, end)
+
+    def learn(self, rows: Rows, side: int, begin: int, end: int) -> None:
+        """Process a turn of a side, with messages at these positions."""
+        if side != self._side:
+            if self._side is not None:
+                observed = self.observed.sides[self._side].kinds
+                assert observed is not None
+                observed.answered(self._turn)
+            self._side, self._turn = side, []
+        wanted = min(end - begin, KINDS_LEARNED - self._learned[side])
+        self._learned[side] += wanted
+        if begin + wanted < end:
+            self._turn = []  # its last message is not known
+        else:
+            self._turn += [rows.first(side, position).kind for position in range(begin, end)]
 
 
 class CallObserver(Observer):

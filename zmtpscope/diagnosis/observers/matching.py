@@ -1,13 +1,131 @@
+"""Messages with an envelope, and replies matched with requests."""
+
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from hashlib import blake2b
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope import compiled
-from zmtpscope.diagnosis.observers.request_rows import Envelope, MessageRow
+from zmtpscope.dissect.findings.envelopes import LARGEST_ENVELOPE
+from zmtpscope.dissect.records.tables import MessageTable
+from zmtpscope.zmtp.events import SPECIAL
+
+Envelope = tuple[bytes, ...]
+
+
+class MessageRow(NamedTuple):
+    """A message with an envelope.
+
+    `order` is the segment that completed it; `packet` and `time` are of its first octet. All earlier data of its side
+    was captured by `captured`.
+    """
+
+    order: int
+    captured: int
+    side: int
+    key: Envelope | None
+    """The envelope, for matching; None if not kept or too large."""
+    time: int
+    packet: int
+    offset: int
+    length: int
+    size: int
+    source: int
+    envelope: Envelope
+    """Addresses in the envelope, as far as kept."""
+    is_nested: bool
+    """Whether another envelope follows the delimiter."""
+    run: MessageTable | None
+    """The run with the message in row `row`, while its batch is processed."""
+    row: int
+    content: int = 0
+    """`content_of` it; 0 if not computed."""
+
+
+by_order = attrgetter("order")
+by_captured = attrgetter("captured")
+by_time = attrgetter("time")
+
+
+@compiled.where_possible
+def enveloped(run: MessageTable, side: int, captured: int, addressed: bool) -> list[MessageRow]:
+    """Return the messages with an empty frame that others follow.
+
+    `addressed` requires an address before the empty frame. All earlier data of the side was captured by `captured`.
+    """
+    sizes, bodies, flags = run.sizes.tolist(), run.bodies.tolist(), run.flags.tolist()
+    there = [min(size, max(run.end - body, 0)) for size, body in zip(sizes, bodies, strict=True)]
+    orders, times, packets = run.orders.tolist(), run.times.tolist(), run.packets.tolist()
+    found: list[MessageRow] = []
+    for row, (first, last) in enumerate(zip(run.first.tolist(), run.last.tolist(), strict=True)):
+        delimiter = _next_empty(sizes, first, last)
+        if delimiter == last or flags[first] & SPECIAL or (addressed and delimiter == first):
+            continue
+        captured = max(captured, times[row])
+        inner = _next_empty(sizes, min(delimiter + 1, last), last)
+        offset = int(run.offsets[first])
+        envelope = tuple(run.head(frame) or b"" for frame in range(first, delimiter))
+        kept = list(map(len, envelope))
+        is_known = kept == sizes[first:delimiter] and sum(kept) <= LARGEST_ENVELOPE
+        found.append(
+            MessageRow(
+                order=orders[row],
+                captured=captured,
+                side=side,
+                key=envelope if is_known else None,
+                time=times[row],
+                packet=packets[row],
+                offset=offset,
+                length=bodies[last] + there[last] - offset,
+                size=sum(there[first : last + 1]),
+                source=run.source,
+                envelope=envelope,
+                is_nested=delimiter + 1 < inner < last,
+                run=run,
+                row=row,
+            )
+        )
+    return found
+
+
+def _next_empty(sizes: list[int], first: int, last: int) -> int:
+    frame = first
+    while frame < last and sizes[frame]:
+        frame += 1
+    return frame
+
+
+@compiled.where_possible
+def content_of(run: MessageTable, row: int, is_work: bool = False) -> int:
+    """Return a checksum of the kept frames after the delimiter, and of their sizes; never 0.
+
+    In work of a REQ, the client's envelope is skipped, too.
+    """
+    begin, sizes = _content(run, row)
+    skipped = _next_empty(sizes, 0, len(sizes) - 1) + 1 if is_work else 0
+    pieces = [
+        size.to_bytes(8) + (run.head(frame) or b"") for frame, size in enumerate(sizes[skipped:], begin + skipped)
+    ]
+    return int.from_bytes(blake2b(b"".join(pieces), digest_size=8).digest(), signed=True) or 1
+
+
+def only_frame(run: MessageTable, row: int) -> bytes | None:
+    """Return the only frame after the delimiter, if there is one and it was kept."""
+    frame, sizes = _content(run, row)
+    return run.head(frame) if len(sizes) == 1 else None
+
+
+def _content(run: MessageTable, row: int) -> tuple[int, list[int]]:
+    """Return the first frame after the delimiter, and the sizes from there on."""
+    first, last = int(run.first[row]), int(run.last[row])
+    sizes = run.sizes[first : last + 1].tolist()
+    begin = _next_empty(sizes, 0, last - first) + 1
+    return first + begin, sizes[begin:]
 
 
 class Anew(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.first_frames import FirstFrames, first_frames
+from zmtpscope.diagnosis.observers.frame_ids import FirstFrames, first_frames
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.run_summaries import RunSummary

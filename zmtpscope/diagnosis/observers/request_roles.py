@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.observers.durations import median
+from zmtpscope.diagnosis.observers.matching import Envelope, MessageRow, by_time, only_frame
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.diagnosis.observers.request_rows import Envelope, MessageRow, by_time, only_frame
 from zmtpscope.payloads.jupyter import DELIMITER
 from zmtpscope.zmtp.socket_types import ROUTING
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from zmtpscope.capture.segments import PACKET_MASK
 from zmtpscope.diagnosis.moments import Moment
+from zmtpscope.diagnosis.observers.matching import MessageRow
 from zmtpscope.diagnosis.observers.observer import DerivedTable, derived
-from zmtpscope.diagnosis.observers.request_rows import MessageRow
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.records import to_text

@@ -11,12 +11,21 @@ from itertools import islice
 from operator import attrgetter
 
 from zmtpscope.diagnosis.moments import Moment
-from zmtpscope.diagnosis.observers.matching import OpenRequests, Paired, pair
+from zmtpscope.diagnosis.observers.matching import (
+    MessageRow,
+    OpenRequests,
+    Paired,
+    by_captured,
+    by_order,
+    by_time,
+    content_of,
+    enveloped,
+    pair,
+)
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import MAX_LONGEST, Answered, ObservedRequest, ObservedRequests
 from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, SocketTypes
 from zmtpscope.diagnosis.observers.request_roles import NEVER_ASK, Role, Roles, roles_of
-from zmtpscope.diagnosis.observers.request_rows import MessageRow, by_captured, by_order, by_time, content_of, enveloped
 from zmtpscope.diagnosis.observers.request_table import (
     ANSWERED,
     LATE,

@@ -14,7 +14,7 @@ from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, MissedMessages, R
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.diagnosis.observers.subscriptions import delay_of, ref_of_subscription
-from zmtpscope.diagnosis.observers.topic_groups import UNKNOWN
+from zmtpscope.diagnosis.observers.topics import UNKNOWN
 from zmtpscope.findings.kinds import Severity
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND

@@ -14,7 +14,7 @@ from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import MAX_ARRIVALS, ObservedRound
 from zmtpscope.diagnosis.observers.timeline import Timeline
-from zmtpscope.diagnosis.observers.topic_groups import TopicKey
+from zmtpscope.diagnosis.observers.topics import TopicKey
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted

@@ -26,8 +26,7 @@ from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.diagnosis.observers.subscriptions import ref_of_subscription
 from zmtpscope.diagnosis.observers.timeline import EXACT
-from zmtpscope.diagnosis.observers.topic_groups import TopicKey
-from zmtpscope.diagnosis.observers.topics import PublishedTopic
+from zmtpscope.diagnosis.observers.topics import PublishedTopic, TopicKey
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""`first_frames.py`, compiled: one message after the other."""
+"""`frame_ids.py`, compiled: one message after the other."""
 
 from cpython.bytes cimport PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 
-from zmtpscope.diagnosis.observers import first_frames as twin
+from zmtpscope.diagnosis.observers import frame_ids as twin
 
 cdef int64_t MAX_FRAMES = twin.MAX_FRAMES, MAX_ID = twin.MAX_ID, MAX_ENVELOPE = twin.MAX_ENVELOPE, HEAD = twin.HEAD
 cdef object new = tuple.__new__

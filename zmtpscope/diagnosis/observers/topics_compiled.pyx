@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
-"""`topic_groups.py`, compiled: one message after the other."""
+"""`topics.py`, compiled: one message after the other."""
 
 from libc.stdint cimport int64_t, uint8_t
 
 import numpy as np
 
 from zmtpscope.dissect.records import topic_words
-from zmtpscope.diagnosis.observers import topic_groups as twin
+from zmtpscope.diagnosis.observers import topics as twin
 from zmtpscope.zmtp import events
 
 cdef int64_t MARKED = events.MARKED, LONGEST_TOPIC = topic_words.LONGEST_TOPIC
