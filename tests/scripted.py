@@ -7,29 +7,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from tests.peer_octets import GREETING, command, ready
 from tests.waiting import PATIENCE
-from tests.zmtp.sides import command
-from zmtpscope.zmtp.framing import build_frame
-from zmtpscope.zmtp.greeting import build_greeting_3
-from zmtpscope.zmtp.regime import Framing
-
-GREETING = build_greeting_3()
-"""The greeting of 3.1 with NULL."""
 
 REFUSAL = command("NULL", "ERROR", reason="400")
 
 Script = Callable[[socket.socket], object]
-
-
-def ready(socket_type: str, *others: tuple[str, str]) -> bytes:
-    """A READY of NULL, with other properties."""
-    properties = (("Socket-Type", socket_type), *others)
-    return command("NULL", "READY", metadata=[{"name": name, "value": value} for name, value in properties])
-
-
-def message(*parts: bytes) -> bytes:
-    last = len(parts) - 1
-    return b"".join(build_frame(Framing.V2, part, more=index < last) for index, part in enumerate(parts))
 
 
 def receive(connection: socket.socket, size: int) -> bytes:

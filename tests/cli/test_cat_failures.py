@@ -13,8 +13,8 @@ import pytest
 
 from tests import scripted
 from tests.cli.running import Cat, Run
-from tests.scripted import REFUSAL, Script, hold, message, ready, receive, says, served
-from tests.zmtp.sides import command
+from tests.peer_octets import command, message, ready
+from tests.scripted import REFUSAL, Script, hold, receive, says, served
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.regime import Framing

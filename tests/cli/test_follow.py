@@ -13,8 +13,8 @@ from scapy.layers.l2 import Ether
 from scapy.utils import PcapWriter
 
 from tests.cli.running import Run
+from tests.peer_octets import GREETING, message, ready
 from tests.readings import CAPTURES, PUBSUB, REQREP
-from tests.scripted import GREETING, message, ready
 from tests.traffic import Conversation
 from zmtpscope.conversations import body_files
 from zmtpscope.export.safe_text import safe_text

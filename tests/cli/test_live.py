@@ -19,10 +19,10 @@ import zmq
 from tests.cli.live_runs import Live, bodies, is_end_of_connection, push, read
 from tests.cli.running import COMMAND, ROOT, Run, deadline
 from tests.cli.terminal import Terminal
-from tests.dissect.talks import hello
 from tests.live.capture.capturing import contents, say
 from tests.live.capture.namespaces import VETH, in_namespace
 from tests.live.capture.test_privileges import as_root
+from tests.peer_octets import hello
 from tests.readings import CAPTURES, PUBSUB
 from tests.suites import some
 from tests.waiting import PATIENCE

@@ -16,9 +16,9 @@ import zmq.auth
 
 from tests.cli.running import Run, secret_file
 from tests.libzmq import CLIENT, SERVER, Libzmq, Logins
-from tests.scripted import GREETING, REFUSAL, Script, hold, message, ready, receive, says, served
+from tests.peer_octets import GREETING, command, message, ready
+from tests.scripted import REFUSAL, Script, hold, receive, says, served
 from tests.waiting import PATIENCE, in_thread
-from tests.zmtp.sides import command
 from zmtpscope.live.probe.probe import HARMLESS, JOINING
 from zmtpscope.records import to_text
 from zmtpscope.zmtp.greeting import build_greeting_3

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import connections, hello, message
+from tests.dissect.talks import connections
+from tests.peer_octets import hello, message
 from tests.readings import CAPTURES, read
 from tests.traffic import Capture, Conversation, Packet
 from zmtpscope.capture import open_captures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.scripted import GREETING, message, ready
+from tests.peer_octets import GREETING, message, ready
 from tests.traffic import Capture, Conversation
 from zmtpscope.conversations.request import RequestHops
 from zmtpscope.dissect import Analyser, Batch, Options

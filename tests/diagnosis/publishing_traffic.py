@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.scripted import GREETING, message, ready
+from tests.peer_octets import GREETING, command, message, ready
 from tests.traffic import Capture, Conversation
-from tests.zmtp.sides import command
 from zmtpscope.diagnosis.derivation import Derivation, derived_records
 from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.diagnosis.diagnosis import Diagnosis

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.diagnosis.publishing_traffic import MS, START, diagnosed
-from tests.scripted import GREETING, message, ready
+from tests.peer_octets import GREETING, message, ready
 from tests.traffic import Capture, Conversation, Packet
 from zmtpscope.diagnosis.derivation import Derivation, derived_records
 from zmtpscope.dissect import Analyser, Options

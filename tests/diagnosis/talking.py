@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.peer_octets import command, message, ready
 from tests.traffic import Capture, Conversation
 from zmtpscope.capture.segments import ACK, FIN
 from zmtpscope.diagnosis.across.knowledge import Knowledge
@@ -11,10 +12,7 @@ from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import SECOND
-from zmtpscope.zmtp.commands import build_command
-from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
-from zmtpscope.zmtp.regime import Framing
 
 START = 1_700_000_000 * SECOND
 CLIENT, SERVER = 0, 1
@@ -35,23 +33,20 @@ class Talk:
         return self.say(side, build_greeting_3(mechanism, version="3.1"))
 
     def command(self, side: int, name: str, mechanism: str = "NULL", **fields: object) -> Talk:
-        return self.say(side, build_frame(Framing.V2, build_command(mechanism, name, fields), command=True))
+        return self.say(side, command(mechanism, name, **fields))
 
     def ready(self, side: int, socket_type: str, identity: str | None = None) -> Talk:
-        properties = [{"name": "Socket-Type", "value": socket_type}]
-        properties += [{"name": "Identity", "value": identity}] if identity else []
-        return self.command(side, "READY", metadata=properties)
+        return self.say(side, ready(socket_type, identity=identity or None))
 
     def handshake(self, client: str, server: str, identity: str | None = None) -> Talk:
         """All of it, with the socket types of both sides and the identity of the client."""
         return self.greet(CLIENT).greet(SERVER).ready(CLIENT, client, identity).ready(SERVER, server)
 
     def message(self, side: int, body: bytes) -> Talk:
-        return self.say(side, build_frame(Framing.V2, body))
+        return self.say(side, message(body))
 
     def multipart(self, side: int, *frames: bytes) -> Talk:
-        more = b"".join(build_frame(Framing.V2, frame, more=True) for frame in frames[:-1])
-        return self.say(side, more + build_frame(Framing.V2, frames[-1]))
+        return self.say(side, message(*frames))
 
     def say(self, side: int, octets: bytes) -> Talk:
         """Send octets of a side, and the acknowledgment of the other."""

@@ -13,7 +13,7 @@ from tests.diagnosis.requesting_traffic import MS, SERVER, START, Asker, diagnos
 from tests.diagnosis.talking import Talk
 from tests.diagnosis.telling import told
 from tests.dissect.test_outages import cut_off
-from tests.scripted import GREETING, message, ready
+from tests.peer_octets import GREETING, message, ready
 from tests.traffic import Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.diagnosis.across.deliveries import deliveries

@@ -6,8 +6,7 @@ import pytest
 
 from tests.diagnosis.publishing_traffic import MS, Subscriber, diagnosed
 from tests.diagnosis.requesting_traffic import Asker
-from tests.scripted import message
-from tests.zmtp.sides import command
+from tests.peer_octets import command, message
 from zmtpscope.capture.segments import ACK, FIN
 
 SECONDS = 1000

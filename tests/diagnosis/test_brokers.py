@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.diagnosis.requesting_traffic import MS, START, Asker, diagnosed
-from tests.scripted import message
+from tests.peer_octets import message
 from zmtpscope.capture.segments import ACK
 
 RULE = "request-unanswered"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import told_of
-from tests.scripted import message
+from tests.peer_octets import message
 
 RULE = "delimiter-missing"
 

@@ -7,7 +7,7 @@ import pytest
 from tests.diagnosis.requesting_traffic import Asker, diagnosed
 from tests.diagnosis.talking import SERVER, Talk
 from tests.diagnosis.telling import told_of
-from tests.scripted import message
+from tests.peer_octets import message
 from tests.traffic import Conversation
 from zmtpscope.capture.segments import ACK, FIN
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from tests.diagnosis.reading import derive
 from tests.diagnosis.requesting_traffic import HANDSHAKE, MS, Asker, diagnosed, records_from
-from tests.scripted import message
+from tests.peer_octets import message, ping, pong
 from tests.traffic import Capture
-from tests.zmtp.sides import command
 from zmtpscope.capture.segments import ACK, FIN, PSH
 from zmtpscope.diagnosis.rules.heartbeats import SHORT_HINT, TRANSFER_HINT
 from zmtpscope.diagnosis.watch import Watch
@@ -29,11 +28,11 @@ class Heart(Asker):
     def __init__(self, host: int = 2, at: int = 0, port: int = 5555) -> None:
         super().__init__(("DEALER", "ROUTER"), host, at, port)
 
-    def ping(self, context: bytes = b"", ttl: int = 0) -> None:
-        self.send(0, command("NULL", "PING", ttl=ttl, context=context))
+    def ping(self, context: bytes = b"", ttl_ms: int = 0) -> None:
+        self.send(0, ping(context, ttl_ms=ttl_ms))
 
     def pong(self, context: bytes = b"") -> None:
-        self.send(1, command("NULL", "PONG", context=context))
+        self.send(1, pong(context))
 
     def beat(self, times: int, every: int = 200) -> None:
         for _ in range(times):
@@ -208,7 +207,7 @@ def test_pings_that_arrived_in_one_segment_do_not_prove_a_silent_peer() -> None:
     heart = Heart()
     heart.beat(3)
     heart.pause(3000)
-    heart.send(0, 3 * command("NULL", "PING", ttl=0, context=b""))
+    heart.send(0, 3 * ping())
     heart.pause(43)
     heart.close()
     (diagnosis,) = diagnosed(heart, rule=RULE)
@@ -223,9 +222,9 @@ def cut_off(pings: int, *, asks: bool = True) -> Heart:
     heart = Heart()
     heart.beat(3)
     if asks:
-        heart.send(1, command("NULL", "PING", ttl=0, context=b""))
+        heart.send(1, ping())
     heart.pause(4000)
-    heart.add(0, FIN | ACK | PSH, pings * command("NULL", "PING", ttl=0, context=b"") + message(b"has waited"))
+    heart.add(0, FIN | ACK | PSH, pings * ping() + message(b"has waited"))
     heart.reset(1)
     return heart
 
@@ -288,7 +287,7 @@ def leaves_at_once(heart: Heart) -> None:
 
 
 def keeps_its_word(heart: Heart) -> None:
-    heart.ping(ttl=5)
+    heart.ping(ttl_ms=500)
     heart.pong()
     heart.pause(100)
 
@@ -348,11 +347,11 @@ def silent_client(port: int) -> Heart:
     """Return a server that sends PINGs to a client without getting answers."""
     heart = Heart(at=port, port=port)
     for _ in range(3):
-        heart.send(1, command("NULL", "PING", ttl=0, context=b""))
-        heart.send(0, command("NULL", "PONG", context=b""))
+        heart.send(1, ping())
+        heart.send(0, pong())
         heart.pause(398)
     for _ in range(3):
-        heart.send(1, command("NULL", "PING", ttl=0, context=b""))
+        heart.send(1, ping())
         heart.pause(399)
     heart.add(1, ACK)
     return heart

@@ -7,7 +7,7 @@ import pytest
 
 from tests.diagnosis.requesting_traffic import Asker, diagnosed
 from tests.diagnosis.test_requests import by_turns
-from tests.scripted import message
+from tests.peer_octets import message
 from zmtpscope.capture.segments import ACK, FIN
 
 RULE = "message-too-large"

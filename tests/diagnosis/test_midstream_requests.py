@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.diagnosis.publishing_traffic import MS, diagnosed
-from tests.scripted import message
+from tests.peer_octets import message
 from tests.traffic import Conversation
 from zmtpscope.capture.segments import ACK
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.diagnosis.publishing_traffic import MS, START, Subscriber, derivation_of, diagnosed
 from tests.diagnosis.reading import derive
+from tests.peer_octets import ping
 from tests.traffic import Capture
-from tests.zmtp.sides import command
 from zmtpscope.diagnosis.across.deliveries import deliveries
 from zmtpscope.diagnosis.across.nearest_topic import MAX_COMPARED, nearest_subscription, nearest_topic
 from zmtpscope.diagnosis.deriving import across_records
@@ -161,7 +161,7 @@ def test_a_peer_that_gave_up_on_heartbeats_had_nothing_since_its_last_message() 
     early.at(3_001)  # the link of the publisher was down: its messages reach the sibling at once
     early.publish(b"a", b"body", times=5)
     first.at(2_800)
-    first.send(0, command("NULL", "PING", ttl=0, context=b""))
+    first.send(0, ping())
     first.at(2_990)
     first.close()
     (diagnosis,) = diagnosed(early, first, again, rule=LATE)

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from tests.diagnosis.reading import derive, derive_in_blocks
 from tests.diagnosis.requesting_traffic import HANDSHAKE, Asker, derived_from, outcomes
 from tests.invariants import in_blocks, packets_of_capture
-from tests.scripted import message
+from tests.peer_octets import message, ping
 from tests.traffic import Capture, Conversation
-from tests.zmtp.sides import command
 from zmtpscope.capture import open_captures
 from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.diagnosis.observers.requests import OCTETS
@@ -262,7 +261,7 @@ def losing(asker: Asker) -> None:
     """Send a message that the capture loses, and let it notice."""
     asker.ask(b"lost")
     del asker.packets[-1]
-    asker.send(0, command("NULL", "PING"))
+    asker.send(0, ping())
     asker.acknowledge(1)
     asker.pause(3000)
 

@@ -7,9 +7,8 @@ import pytest
 from tests.diagnosis.publishing_traffic import MS, derivation_of
 from tests.diagnosis.requesting_traffic import Asker, derived_from, diagnosed
 from tests.diagnosis.test_acknowledgments import resent
-from tests.scripted import message, ready
+from tests.peer_octets import command, message, ping, pong, ready
 from tests.traffic import Conversation
-from tests.zmtp.sides import command
 from zmtpscope.capture.segments import ACK
 from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.diagnosis.diagnosis import Diagnosis
@@ -618,8 +617,8 @@ def test_heartbeats_that_continue_are_no_messages() -> None:
     push = publisher(at=0, port=5556, kind="PUSH", times=40)
     for _ in range(12):
         push.pause(1000)
-        push.send(1, command("NULL", "PING", ttl=0, context=b""))
-        push.send(0, command("NULL", "PONG", context=b""))
+        push.send(1, ping())
+        push.send(0, pong())
     ((severity, text),) = told(push)
     assert severity == "note"
     assert text.endswith("to any of its peers; its longest pause before was 300 ms")

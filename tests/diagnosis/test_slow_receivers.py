@@ -8,8 +8,8 @@ from tests.diagnosis.publishing_traffic import Subscriber, diagnosed
 from tests.diagnosis.requesting_traffic import Asker
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import told_of
+from tests.peer_octets import message, ping, pong
 from tests.readings import CAPTURES, run
-from tests.scripted import command, message
 from tests.traffic import Capture
 from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.diagnosis.diagnose import diagnose
@@ -106,9 +106,9 @@ class Fed(Asker):
         super().__init__(types)
 
     def ping(self, side: int, *, is_answered: bool) -> None:
-        self.send(side, command("NULL", "PING", ttl=0, context=b""))
+        self.send(side, ping())
         if is_answered:
-            self.send(1 - side, command("NULL", "PONG", context=b""))
+            self.send(1 - side, pong())
 
     def fed(self, seconds: float, *, pings: int) -> Fed:
         """Answer one PING, get messages, and leave PINGs unanswered for this time, but send own ones."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import told_of
-from tests.scripted import message
+from tests.peer_octets import message
 from tests.suites import examples
 from tests.twins import twins
 from zmtpscope.diagnosis.observers.durations import MAX_GROUPS, Trend

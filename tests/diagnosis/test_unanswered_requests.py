@@ -11,7 +11,7 @@ from tests.diagnosis.requesting_traffic import MS, START, Asker, diagnosed
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import told_of
 from tests.diagnosis.test_requests import asked_anew_with_numbers, by_turns, gives_work, waits_for_work
-from tests.scripted import message
+from tests.peer_octets import message
 from zmtpscope.capture.segments import ACK, FIN
 from zmtpscope.diagnosis.diagnosis import Diagnosis
 

@@ -10,12 +10,9 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
+from tests.peer_octets import command, hello, message, subscribe
 from tests.strategies import sides
 from tests.traffic import Conversation, Packet
-from zmtpscope.zmtp.commands import build_command
-from zmtpscope.zmtp.framing import build_frame
-from zmtpscope.zmtp.greeting import build_greeting_3
-from zmtpscope.zmtp.regime import Framing
 
 Drawn = TypeVar("Drawn")
 Draw = Callable[[st.SearchStrategy[Drawn]], Drawn]
@@ -38,15 +35,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
 
 
 def said(mechanism: str, name: str) -> bytes:
-    return build_frame(
-        Framing.V2, build_command(mechanism, name, COMMANDS.get(f"{mechanism} {name}", {})), command=True
-    )
-
-
-def hello(socket_type: str, version: str = "3.1") -> bytes:
-    """Greeting and READY of a NULL peer."""
-    ready = build_command("NULL", "READY", {"metadata": [{"name": "Socket-Type", "value": socket_type}]})
-    return build_greeting_3("NULL", version=version) + build_frame(Framing.V2, ready, command=True)
+    return command(mechanism, name, **COMMANDS.get(f"{mechanism} {name}", {}))
 
 
 def connected(client: str, server: str, *, version: str = "3.1", **given: Any) -> Conversation:
@@ -68,11 +57,6 @@ def played(client: str, server: str, steps: Steps, *, closed: bool = True) -> Co
     if closed:
         talk.close()
     return talk
-
-
-def message(*bodies: bytes) -> bytes:
-    last = len(bodies) - 1
-    return b"".join(build_frame(Framing.V2, body, more=part < last) for part, body in enumerate(bodies))
 
 
 def pieces(octets: bytes) -> st.SearchStrategy[list[bytes]]:
@@ -140,7 +124,7 @@ def under_way(draw: Draw) -> list[Packet]:
     asks = st.one_of(
         NAMES.map(lambda name: message(b"\1" + name)),
         NAMES.map(lambda name: message(b"\0" + name)),
-        NAMES.map(lambda name: build_frame(Framing.V2, b"\x09SUBSCRIBE" + name, command=True)),
+        NAMES.map(subscribe),
         BODIES.map(message),
     )
     sends = st.builds(message, NAMES, BODIES) | st.builds(lambda name, body: message(name + body), NAMES, BODIES)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.dissect.talks import SECOND, hello
+from tests.dissect.talks import SECOND
 from tests.dissect.workers import assert_is_one_run
+from tests.peer_octets import hello
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, NO_HOST, PROHIBITED, RST, SYN, UNREACHABLE
 from zmtpscope.dissect import Options

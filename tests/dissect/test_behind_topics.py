@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from tests.dissect.talks import hello, message
+from tests.peer_octets import hello, message
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Options
 from zmtpscope.payloads.registry import Registry

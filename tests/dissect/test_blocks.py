@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import Draw, connected, hello, message, packets_of, said
+from tests.dissect.talks import Draw, connected, packets_of, said
 from tests.dissect.test_zws import talk as zws_talk
 from tests.dissect.zre_nodes import Node
 from tests.payloads import zre
+from tests.peer_octets import hello, message
 from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, record_of
 from tests.zws import build_websocket_frame, says

@@ -15,7 +15,8 @@ import dpkt
 import pytest
 
 from tests.capture.test_real_captures import dpkt_packets
-from tests.dissect.talks import connected, hello, message
+from tests.dissect.talks import connected
+from tests.peer_octets import hello, message
 from tests.readings import CAPTURE_FILES, CAPTURES
 from tests.suites import IS_FULL
 from tests.traffic import Capture, Conversation, Packet, records

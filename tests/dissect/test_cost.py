@@ -13,7 +13,8 @@ import pytest
 
 from tests.capture.containers import Packet as Captured
 from tests.capture.containers import pcap
-from tests.dissect.talks import connected, hello, message
+from tests.dissect.talks import connected
+from tests.peer_octets import hello, message
 from tests.traffic import Capture, Conversation, Datagram, Packet
 from zmtpscope.dissect import Analyser, Options
 

@@ -19,8 +19,8 @@ from scapy.layers.rtp import RTP
 from scapy.layers.snmp import SNMP, SNMPget, SNMPvarbind
 from scapy.layers.tftp import TFTP, TFTP_RRQ
 
-from tests.dissect.talks import hello, message
 from tests.payloads import zre
+from tests.peer_octets import hello, message
 from tests.traffic import CLIENT, SERVER, Capture, Conversation, Datagram, Packet, records
 from zmtpscope.dissect import Analyser, DecodeAs, Options
 from zmtpscope.dissect.datagrams import MAX_DESTINATIONS, MAX_FLOWS, SURE

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.dissect.talks import COMMANDS, SECOND, message, said
+from tests.dissect.talks import COMMANDS, SECOND, said
 from tests.dissect.test_cost import steps
 from tests.dissect.workers import assert_is_one_run
+from tests.peer_octets import command, message, ready
 from tests.traffic import CLIENT, Capture, Conversation, Packet, records
 from zmtpscope.dissect import Options
 from zmtpscope.dissect.findings import endpoints
-from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2, build_greeting_3
 from zmtpscope.zmtp.regime import Framing
@@ -65,11 +65,6 @@ def told(*talks: Conversation) -> list[tuple[str, int]]:
     return [(finding["id"], finding["conn"]) for finding in findings(*talks)]
 
 
-def ready(socket_type: str, identity: str = "") -> bytes:
-    fields = {"socket_type": socket_type, "identity": identity or None}
-    return build_frame(Framing.V2, build_command("NULL", "READY", fields), command=True)
-
-
 def meet(talk: Conversation, client: bytes, server: bytes) -> Conversation:
     """Both sides send a greeting of 3.1 and NULL, and READY."""
     for side, own in ((0, client), (1, server)):
@@ -88,7 +83,7 @@ def close(talk: Conversation, seconds: float = 0, first: int = 0) -> Conversatio
 
 
 def router(number: int, seconds: float = 0, name: str = "same", **options: Any) -> Conversation:
-    return meet(begin(number, seconds, **options), ready("DEALER", name), ready("ROUTER"))
+    return meet(begin(number, seconds, **options), ready("DEALER", identity=name or None), ready("ROUTER"))
 
 
 def test_two_live_connections_with_one_identity() -> None:
@@ -104,7 +99,7 @@ def test_identities_that_do_not_clash() -> None:
     assert told(router(1, name=""), router(2, 0.5, name="")) == []
     assert told(router(1), router(2, 0.5, port=5556)) == []
     assert told(router(1, initial=77), router(2, 0.5, initial=77)) == []  # captured before and after NAT
-    pull = meet(begin(2, 0.5), ready("DEALER", "same"), ready("DEALER"))
+    pull = meet(begin(2, 0.5), ready("DEALER", identity="same"), ready("DEALER"))
     assert told(router(1), pull) == []
 
 
@@ -159,10 +154,10 @@ def curve(
     for side in (0, 1):
         talk.send(side, build_greeting_3("CURVE"))
     hello = COMMANDS["CURVE HELLO"] | {"client_key": key * 32}
-    talk.send(0, build_frame(Framing.V2, build_command("CURVE", "HELLO", hello), command=True))
+    talk.send(0, command("CURVE", "HELLO", **hello))
     if nonce is not None:
         welcome = COMMANDS["CURVE WELCOME"] | {"long_nonce": nonce * 16}
-        talk.send(1, build_frame(Framing.V2, build_command("CURVE", "WELCOME", welcome), command=True))
+        talk.send(1, command("CURVE", "WELCOME", **welcome))
     return talk
 
 

@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import SECOND, connected, disturbed, hello, message, said
+from tests.dissect.talks import SECOND, connected, disturbed, said
 from tests.dissect.test_heartbeats import ping, pong
 from tests.dissect.test_outages import again
 from tests.payloads.zre import hello as zre_hello
+from tests.peer_octets import hello, message, subscribe
 from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, record_of, records
 from zmtpscope.capture.segments import ORDINALS
@@ -89,7 +90,7 @@ def talk(random: Random, number: int, turns: int) -> list[Packet]:
     if server == "SUB" and version == "3.0":
         conversation.send(1, message(b"\1a"))
     elif server == "SUB":
-        conversation.send(1, build_frame(Framing.V2, b"\x09SUBSCRIBEa", command=True))
+        conversation.send(1, subscribe(b"a"))
     bodies = random.choice([BODIES, BODIES[:3], BODIES[1:7]])
     odd = random.choice([0, 0, 0.02, 0.1])
     for _ in range(turns):
@@ -450,7 +451,7 @@ def test_a_reply_is_read_on_the_fast_path_whose_request_arrived_in_front_of_it(m
 @pytest.mark.parametrize("said", [b"\x09SUBSCRIBEb", b"\6CANCELa", b"\4JOINa"], ids=str)
 def test_a_connection_that_sends_more_than_its_opening_is_released(said: bytes) -> None:
     conversation = session("PUB", "SUB")
-    conversation.send(1, build_frame(Framing.V2, b"\x09SUBSCRIBEa", command=True))
+    conversation.send(1, subscribe(b"a"))
     for number in range(20):
         conversation.send(0, message(b"a", b"b"))
         if number == 10:
@@ -471,7 +472,7 @@ def test_a_subscriber_that_joins_groups_has_no_topics() -> None:
 
 @pytest.mark.parametrize(
     ("subscription", "left_out"),
-    [(build_frame(Framing.V2, b"\x09SUBSCRIBEa", command=True), 0), (message(b"\1a"), 3)],
+    [(subscribe(b"a"), 0), (message(b"\1a"), 3)],
     ids=["a command", "a message"],
 )
 def test_a_publisher_is_read_on_the_fast_path(subscription: bytes, left_out: int) -> None:

@@ -8,19 +8,18 @@ from typing import Any
 
 import pytest
 
+from tests import peer_octets
 from tests.curve import CLIENT, SERVER, CurvePeers, conversation, keys
-from tests.dissect.talks import connected, hello, message
+from tests.dissect.talks import connected
+from tests.peer_octets import hello, message
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Options
 from zmtpscope.dissect.stream.decryption import LARGEST_BOX
-from zmtpscope.zmtp.commands import build_command
-from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
-from zmtpscope.zmtp.regime import Framing
 
 
 def command(name: str, **fields: Any) -> bytes:
-    return build_frame(Framing.V2, build_command("NULL", name, fields), command=True)
+    return peer_octets.command("NULL", name, **fields)
 
 
 def findings_of(talk: Conversation, size: int = 1000) -> list[dict[str, Any]]:

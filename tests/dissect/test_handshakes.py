@@ -10,7 +10,8 @@ import pytest
 from nacl.bindings import crypto_scalarmult_base
 
 from tests.curve import CurvePeers, frame, keys, secret
-from tests.dissect.talks import SECOND, hello, message, said
+from tests.dissect.talks import SECOND, said
+from tests.peer_octets import hello, message
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Options
 from zmtpscope.export.describe import describe_finding

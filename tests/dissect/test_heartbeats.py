@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests import peer_octets
 from tests.curve import CLIENT, SERVER, CurvePeers, keys
-from tests.dissect.talks import SECOND, connected, message
+from tests.dissect.talks import SECOND, connected
+from tests.peer_octets import message, pong
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import ACK, FIN, PSH
 from zmtpscope.dissect import Options
-from zmtpscope.zmtp.commands import build_command
-from zmtpscope.zmtp.framing import build_frame
-from zmtpscope.zmtp.regime import Framing
 
 MILLISECOND = 1_000_000
 PATTERNS = Path(__file__).parents[2] / "captures" / "patterns"
@@ -26,12 +25,7 @@ SETTINGS = [(0.1, True), (0.1, False), (1.5, True), (1.5, False)]
 
 
 def ping(context: bytes = b"", ttl_ms: int = 3000) -> bytes:
-    body = build_command("NULL", "PING", {"ttl_ms": ttl_ms, "context": context})
-    return build_frame(Framing.V2, body, command=True)
-
-
-def pong(context: bytes = b"") -> bytes:
-    return build_frame(Framing.V2, build_command("NULL", "PONG", {"context": context}), command=True)
+    return peer_octets.ping(context, ttl_ms=ttl_ms)
 
 
 def begin(version: str = "3.1") -> Conversation:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scripted import GREETING, message, ready
+from tests.peer_octets import GREETING, message, ready
 from tests.traffic import Capture, Conversation
 from tests.twins import twins
 from zmtpscope.capture.segments import ACK, CUT, FIN, PSH, SYN

@@ -8,9 +8,8 @@ import pytest
 
 from tests.curve import CurvePeers
 from tests.curve import conversation as conversation_of
-from tests.dissect.talks import hello, message
+from tests.peer_octets import command, hello, message
 from tests.traffic import Capture, Conversation, records
-from tests.zmtp.sides import command
 from zmtpscope.dissect import DecodeAs, Options
 
 GREETING = 64

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import hello, message
 from tests.dissect.test_octets_named import read
 from tests.dissect.test_proxied import through
-from tests.scripted import message as task
+from tests.peer_octets import hello, message
+from tests.peer_octets import message as task
 from tests.traffic import Conversation, Packet
 from tests.zws import build_websocket_frame, ready, request, response
 from zmtpscope.dissect import Options

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from tests.curve import CLIENT, CurvePeers
 from tests.dissect.sealed_talks import keys_of, sealed_packets, talks
-from tests.dissect.talks import connections, disturbed, hello, message, packets_of, snapped
+from tests.dissect.talks import connections, disturbed, packets_of, snapped
 from tests.dissect.test_zws import zws_connections
 from tests.octets import SUMMANDS, octets_named
+from tests.peer_octets import hello, message
 from tests.traffic import Capture, Conversation, Packet
 from tests.zws import build_websocket_frame, ready, request, response
 from zmtpscope.capture.segments import SYN

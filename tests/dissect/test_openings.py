@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import SECOND, hello, message, said
+from tests.dissect.talks import SECOND, said
 from tests.dissect.test_fast_path import OPTIONS, keep, read, read_to_the_end, release, without_fast_path
 from tests.dissect.test_heartbeats import ping
+from tests.peer_octets import cancel, hello, message, ready, subscribe
 from tests.traffic import Capture, Conversation, Packet
 from tests.twins import twins
 from zmtpscope.capture.segments import FIN, SYN
@@ -29,11 +30,8 @@ from zmtpscope.dissect.records.record_writer import MAX_WRITTEN
 from zmtpscope.dissect.tcp import flows
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import to_text
-from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.events import FrameColumns
-from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2, build_greeting_3
-from zmtpscope.zmtp.regime import Framing
 from zmtpscope.zmtp.scanner import is_part_of_header, scan_2
 from zmtpscope.zmtp.trie import NODE_COST
 
@@ -41,38 +39,15 @@ LIBZMQ = (10, 11, 64)
 """Places at which libzmq cuts its greeting."""
 
 
-def ready(socket_type: str, identity: str = "") -> bytes:
-    metadata = [{"name": "Socket-Type", "value": socket_type}, {"name": "Identity", "value": identity}]
-    return build_frame(Framing.V2, build_command("NULL", "READY", {"metadata": metadata}), command=True)
-
-
 def greets(socket_type: str, version: str = "3.1", identity: str = "") -> bytes:
     """Return greeting and READY of a NULL peer, with an identity if it has one."""
-    if not identity:
-        return hello(socket_type, version)
-    return build_greeting_3("NULL", version=version) + ready(socket_type, identity)
-
-
-def subscribe(topic: bytes) -> bytes:
-    return build_frame(Framing.V2, b"\x09SUBSCRIBE" + topic, command=True)
-
-
-def cancel(topic: bytes) -> bytes:
-    return build_frame(Framing.V2, b"\x06CANCEL" + topic, command=True)
+    return hello(socket_type, version, identity=identity or None)
 
 
 EVERYTHING = subscribe(b"")
 
 
-FAULTY = build_frame(
-    Framing.V2,
-    build_command(
-        "NULL",
-        "READY",
-        {"metadata": [{"name": "Socket-Type", "value": "PUSH"}, {"name": "no name!", "value": "x"}]},
-    ),
-    command=True,
-)
+FAULTY = ready("PUSH", ("no name!", "x"))
 """A READY with a property whose name is not allowed."""
 
 OTHERS: list[Callable[[Random], tuple[bytes, bytes]]] = [

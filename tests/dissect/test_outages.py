@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import SECOND, connected, hello, message
+from tests.dissect.talks import SECOND, connected
+from tests.peer_octets import hello, message
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, PSH
 from zmtpscope.dissect import Analyser, Options

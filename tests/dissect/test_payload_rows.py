@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from tests.dissect.talks import connected, hello, message
+from tests.dissect.talks import connected
 from tests.dissect.zre_nodes import Node
 from tests.payloads import zre
 from tests.payloads.reading import claimed
+from tests.peer_octets import hello, message
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.options import MIN_KEPT

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests import zws
 from tests.dissect.test_octets_named import read
-from tests.scripted import message, ready
+from tests.peer_octets import message, ready
 from tests.traffic import Conversation, Packet
 from tests.zmtp.test_proxies import CASES
 from tests.zws import build_request, build_response

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.dissect.talks import connected, hello, message
+from tests.dissect.talks import connected
+from tests.peer_octets import hello, message
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
 from zmtpscope.dissect import Analyser, MessageTable, Options, Record

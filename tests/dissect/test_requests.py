@@ -10,7 +10,8 @@ from random import Random
 import pytest
 
 from tests.curve import CLIENT, SERVER, CurvePeers, conversation, keys
-from tests.dissect.talks import SECOND, Steps, message, played
+from tests.dissect.talks import SECOND, Steps, played
+from tests.peer_octets import message
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.findings import requests

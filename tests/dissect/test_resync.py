@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import message
+from tests.peer_octets import message
 from tests.suites import some
 from zmtpscope.dissect.stream import resync
 from zmtpscope.dissect.stream.resync import RUNS, WINDOW, Boundary, FrameSearch

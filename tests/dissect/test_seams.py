@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import connected, connections, disturbed, hello, message, packets_of, pushed, said, snapped
+from tests.dissect.talks import connected, connections, disturbed, packets_of, pushed, said, snapped
 from tests.invariants import COMPARING
+from tests.peer_octets import hello, message, subscribe
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN
 from zmtpscope.dissect import Analyser, Options
@@ -574,7 +575,7 @@ def test_p9_what_all_sides_subscribe_to_is_bounded(monkeypatch: pytest.MonkeyPat
         talk.send(0, hello("SUB"))
         talk.send(1, hello("PUB"))
         for place in range(2000 if number else 20):
-            talk.send(0, build_frame(Framing.V2, b"\x09SUBSCRIBE%06d" % place, command=True))
+            talk.send(0, subscribe(b"%06d" % place))
         talk.close()
     analyser = Analyser(Options())
     most, told = 0, []

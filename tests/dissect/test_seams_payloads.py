@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from tests.curve import CLIENT, MORE, CurvePeers
 from tests.dissect.boxes import read
-from tests.dissect.talks import disturbed, message, packets_of, snapped
+from tests.dissect.talks import disturbed, packets_of, snapped
 from tests.payloads import zre
+from tests.peer_octets import hello, message
 from tests.rows_by_hand import values_of
 from tests.suites import some
 from tests.traffic import Capture, Conversation, Packet, records
@@ -35,9 +36,7 @@ from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.shapes import Shapes
 from zmtpscope.payloads.side import MAX_UNCLAIMED, SidePayloads
 from zmtpscope.records import to_text
-from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
-from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.regime import Framing
 
 Drawn = TypeVar("Drawn")
@@ -52,9 +51,7 @@ UUID = b"\x01" + bytes(range(16))
 
 
 def peer(socket_type: str, identity: bytes = b"") -> bytes:
-    properties = [{"name": "Socket-Type", "value": socket_type}, {"name": "Identity", "value": to_text(identity)}]
-    ready = build_command("NULL", "READY", {"metadata": properties})
-    return build_greeting_3("NULL", version="3.1") + build_frame(Framing.V2, ready, command=True)
+    return hello(socket_type, identity=to_text(identity))
 
 
 TEXTS = st.text(st.sampled_from('ab "\\{[\x00é\n\x7f'), max_size=12).map(str.encode)

@@ -12,7 +12,8 @@ from typing import Any
 import dpkt
 import pytest
 
-from tests.dissect.talks import SECOND, connected, hello, message
+from tests.dissect.talks import SECOND, connected
+from tests.peer_octets import hello, message
 from tests.readings import CAPTURES, read
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.capture.segments import ACK, FIN, SYN

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import connected, connections, disturbed, hello, message, packets_of, pushed, snapped
+from tests.dissect.talks import connected, connections, disturbed, packets_of, pushed, snapped
+from tests.peer_octets import hello, message
 from tests.traffic import Capture, Conversation, Packet, record_of, records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.stream.negotiation import WAIT_LIMIT

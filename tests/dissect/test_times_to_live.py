@@ -7,8 +7,9 @@ from itertools import product
 
 import pytest
 
-from tests.dissect.talks import SECOND, message
+from tests.dissect.talks import SECOND
 from tests.dissect.test_heartbeats import begin, findings, ping, pong
+from tests.peer_octets import message
 from tests.traffic import Conversation
 from zmtpscope.capture.segments import ACK, FIN
 

@@ -11,17 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.curve import CLIENT, SERVER, CurvePeers, Steps, keys
-from tests.dissect.talks import message
+from tests.peer_octets import command, hello, message
 from tests.readings import CAPTURES, read
 from tests.traffic import Capture, Conversation, Packet, records
 from tests.zws import ready, request, response, says
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records import topics
 from zmtpscope.records import from_text, to_text
-from zmtpscope.zmtp.commands import build_command
-from zmtpscope.zmtp.framing import build_frame
-from zmtpscope.zmtp.greeting import build_greeting_2, build_greeting_3
-from zmtpscope.zmtp.regime import Framing
+from zmtpscope.zmtp.greeting import build_greeting_2
 from zmtpscope.zmtp.trie import NODE_COST, Trie
 
 LARGEST = topics.LARGEST_TOPIC
@@ -45,16 +42,12 @@ def marked(name: str, topic: bytes) -> bytes:
 
 
 def version_3(version: str, types: tuple[str, str]) -> Way:
-    def begins(socket_type: str) -> bytes:
-        body = build_command("NULL", "READY", {"socket_type": socket_type})
-        return build_greeting_3("NULL", version=version) + build_frame(Framing.V2, body, command=True)
-
     def change(name: str, topic: bytes) -> bytes:
         if version == "3.0":
             return message(marked(name, topic))
-        return build_frame(Framing.V2, build_command("NULL", name, {"topic": to_text(topic)}), command=True)
+        return command("NULL", name, topic=to_text(topic))
 
-    return Way([(0, begins(types[0])), (1, begins(types[1]))], change, message)
+    return Way([(side, hello(types[side], version)) for side in (0, 1)], change, message)
 
 
 def version_2() -> Way:

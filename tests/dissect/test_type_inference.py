@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import hello, message, said, under_way
+from tests.dissect.talks import under_way
+from tests.peer_octets import hello, message, ping, subscribe
 from tests.readings import CAPTURES, TRUTHS
 from tests.traffic import Capture, Conversation, Packet, column, records
 from zmtpscope.capture import CaptureProblem, CaptureStatistics, open_captures
@@ -21,22 +22,11 @@ from zmtpscope.capture.segments import DATAGRAM, ORDINALS, SegmentBlock
 from zmtpscope.dissect import Options
 from zmtpscope.dissect.connection import type_inference
 from zmtpscope.dissect.tcp.connection import reverse
-from zmtpscope.zmtp.commands import build_command
-from zmtpscope.zmtp.framing import build_frame
-from zmtpscope.zmtp.regime import Framing
 
 Found = list[dict[str, Any]]
 
 KINSHIP = {"XPUB": "PUB", "XSUB": "SUB"}
 """These are alike on the wire, so the inferred type is the plain one."""
-
-
-def subscribe(topic: str) -> bytes:
-    return build_frame(Framing.V2, build_command("NULL", "SUBSCRIBE", {"topic": topic}), command=True)
-
-
-def ping() -> bytes:
-    return said("NULL", "PING")
 
 
 def found_in(packets: list[Packet], size: int = 1 << 30, **options: Any) -> Found:
@@ -66,7 +56,7 @@ def subscriber_that_goes_on(change: list[bytes]) -> list[Packet]:
     return talk.packets
 
 
-COMMANDS = [subscribe("x"), subscribe("y"), subscribe("new.one")]
+COMMANDS = [subscribe(b"x"), subscribe(b"y"), subscribe(b"new.one")]
 MESSAGES = [message(b"\1%d" % each) for each in range(12)] + [message(b"\1new.one")]
 
 
@@ -96,7 +86,7 @@ def test_messages_after_their_subscription_show_the_types(keeps_records: bool) -
         assert behind[4:] == ["new.one", "old.two"] * 2 + ["new.one"]
 
 
-@pytest.mark.parametrize("octets", [subscribe("new.one"), subscribe("a") + subscribe("new.one"), ping()])
+@pytest.mark.parametrize("octets", [subscribe(b"new.one"), subscribe(b"a") + subscribe(b"new.one"), ping()])
 def test_a_command_that_fills_its_segment_needs_no_others_beside_it(octets: bytes) -> None:
     """A subscription added to a running system is often the only data of a side in a capture."""
     found = found_in(subscriber_that_goes_on([octets]))
@@ -107,7 +97,9 @@ def test_a_command_that_fills_its_segment_needs_no_others_beside_it(octets: byte
         assert topics(found, 0) == [None] * 8 + ["new.one", "old.two"] * 4 + ["new.one"]
 
 
-@pytest.mark.parametrize("octets", [subscribe("a")[:-1], subscribe("a") + b"x", b"GET " + subscribe("a"), ping()[:-1]])
+@pytest.mark.parametrize(
+    "octets", [subscribe(b"a")[:-1], subscribe(b"a") + b"x", b"GET " + subscribe(b"a"), ping()[:-1]]
+)
 def test_octets_that_contain_a_command_show_no_type(octets: bytes) -> None:
     talk = Conversation(syn=False)
     talk.send(0, octets)
@@ -117,7 +109,7 @@ def test_octets_that_contain_a_command_show_no_type(octets: bytes) -> None:
 
 def test_the_announced_type_of_one_side_implies_the_other() -> None:
     talk = Conversation(syn=False, ports=(50_000, 5555))
-    talk.send(0, hello("SUB")[64:] + subscribe("") + subscribe("x"))
+    talk.send(0, hello("SUB")[64:] + subscribe(b"") + subscribe(b"x"))
     published(talk, 1, 4, b"a.b", b"c")
     found = found_in(talk.packets)
     assert types(found) == {(1, "PUB", "SUB")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.dissect.talks import message
+from tests.peer_octets import message, subscribe
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
@@ -17,7 +17,7 @@ def test_frames_and_command_names_are_shown() -> None:
     talk.send(1, build_frame(Framing.V2, b"\x06ANSWER" + bytes(300), command=True))
     talk.send(0, message(b"a", b"request"))
     talk.send(1, message(b"\x07MESSAGE or not"))
-    talk.send(0, build_frame(Framing.V2, b"\x09SUBSCRIBEnews", command=True))
+    talk.send(0, subscribe(b"news"))
     talk.close()
     found, analyser = records(Capture(talk.packets))
     commands = [record for record in found if record["record"] == "command"]

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 
 from tests.curve import keys
-from tests.dissect.talks import SECOND, Steps, connected, message, played
+from tests.dissect.talks import SECOND, Steps, connected, played
 from tests.dissect.test_findings import command
 from tests.dissect.test_topics import STEPS, WAYS, Change, Way
+from tests.peer_octets import message
 from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, records
 from zmtpscope.dissect import Analyser, Options

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dissect.talks import connected, message
+from tests.dissect.talks import connected
+from tests.peer_octets import message
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.dissect import Options
 from zmtpscope.payloads.registry import Registry

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import message
 from tests.dissect.zre_nodes import EVERYBODY, MAILBOX, SECOND, START, Node, say, together
 from tests.payloads import zre
+from tests.peer_octets import message
 from tests.traffic import Capture, Conversation, Datagram, Packet, records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.findings.comparison import Comparison

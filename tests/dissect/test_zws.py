@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.curve import CurvePeers, keys
-from tests.dissect.talks import Draw, disturbed, message, packets_of, snapped
+from tests.dissect.talks import Draw, disturbed, packets_of, snapped
+from tests.peer_octets import message
 from tests.readings import CAPTURES, read
 from tests.traffic import Capture, Conversation, Packet, records
 from tests.zws import (

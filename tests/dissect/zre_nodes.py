@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.dissect.talks import SECOND, hello, message
+from tests.dissect.talks import SECOND
 from tests.payloads import zre
+from tests.peer_octets import hello, message, ping
 from tests.traffic import Conversation, Datagram, Packet
 from zmtpscope.records import to_text
-from zmtpscope.zmtp.commands import build_command
-from zmtpscope.zmtp.framing import build_frame
-from zmtpscope.zmtp.greeting import build_greeting_3
-from zmtpscope.zmtp.regime import Framing
 
 START = 1_700_000_000_000_000_000
 EVERYBODY = bytes([10, 0, 0, 255])
@@ -38,10 +35,7 @@ class Node:
         """The connection on which this node speaks to the other, up to its HELLO."""
         ports = 40_000 + self.uuid[0] * 10 + other.uuid[0], port
         talk = Conversation(ports=ports, hosts=(self.address, other.address), start=START + time)
-        properties = {"Socket-Type": "DEALER", "Identity": to_text(b"\x01" + self.uuid)}
-        metadata = [{"name": name, "value": value} for name, value in properties.items()]
-        ready = build_frame(Framing.V2, build_command("NULL", "READY", {"metadata": metadata}), command=True)
-        talk.send(0, build_greeting_3("NULL", version="3.1") + ready)
+        talk.send(0, hello("DEALER", identity=to_text(b"\x01" + self.uuid)))
         talk.send(1, hello("ROUTER"))
         say(talk, zre.hello(self.name, self.groups, status=status, endpoint=self.endpoint))
         return talk
@@ -56,7 +50,7 @@ def say(talk: Conversation, *frames: bytes, after: int = 0) -> None:
 def silence(talk: Conversation, nanoseconds: int) -> None:
     """After a silence, a command arrives that has no effect."""
     talk.wait(nanoseconds)
-    talk.send(0, build_frame(Framing.V2, build_command("NULL", "PING", {"ttl_ms": 0}), command=True))
+    talk.send(0, ping())
 
 
 def together(*parts: Conversation | Datagram) -> list[Packet | Datagram]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.dissect.talks import hello, message
+from tests.peer_octets import hello, message
 from tests.traffic import Capture, Conversation
 from zmtpscope.dissect import Analyser, MessageTable, Options
 from zmtpscope.dissect.records.message_columns import columns_of_table

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import connected, message
+from tests.dissect.talks import connected
+from tests.peer_octets import message
 from tests.readings import CAPTURE_FILES, CAPTURES, EVERY_CAPTURE
 from tests.rows_by_hand import values_of
 from tests.suites import examples

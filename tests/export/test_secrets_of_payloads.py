@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.dissect.talks import connected, hello, message
+from tests.dissect.talks import connected
+from tests.peer_octets import hello, message
 from tests.suites import some
 from tests.traffic import Capture, Conversation, Datagram, Packet
 from zmtpscope.dissect import Analyser, DecodeAs, Options

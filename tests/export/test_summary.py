@@ -8,7 +8,8 @@ from itertools import takewhile
 
 import pytest
 
-from tests.dissect.talks import connected, message
+from tests.dissect.talks import connected
+from tests.peer_octets import message
 from tests.traffic import CLIENT, SERVER, Capture, Packet, records
 from zmtpscope.capture import CaptureStatistics, open_captures
 from zmtpscope.dissect import Analyser, Options

@@ -20,7 +20,7 @@ from tests.capture.packets import LINKS
 from tests.capture.test_fragments import fragments
 from tests.capture.test_tunnels import WRAPPED
 from tests.fuzz.wire import MODULUS, RAW_IP, reverse
-from tests.zmtp.sides import command
+from tests.peer_octets import command
 from zmtpscope.capture.segments import ACK, FIN, RST, SYN
 from zmtpscope.live.recording.segments import LARGEST_PAYLOAD
 from zmtpscope.zmtp.framing import build_frame

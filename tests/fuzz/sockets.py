@@ -8,10 +8,10 @@ from random import Random
 
 import zmq
 
-from tests.dissect.talks import hello
 from tests.fuzz.changes import damaged
 from tests.fuzz.faults import Fault
 from tests.live.hostile_peers import PARTNERS, serve_among_hostile_peers
+from tests.peer_octets import hello
 
 SERVED_WITHIN = 60.0
 """Seconds; a peer that reads nothing is waited for, but must not block the others."""

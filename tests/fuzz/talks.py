@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from tests import peers
 from tests.capture.containers import Packet, Segment, pcapng
 from tests.dissect import sealed_talks
-from tests.dissect.talks import connections, hello, packets_of, pushed, under_way
+from tests.dissect.talks import connections, packets_of, pushed, under_way
 from tests.dissect.test_seams_payloads import talks as payload_talks
 from tests.dissect.test_zws import zws_connections
 from tests.export.test_secrets_of_payloads import PASSWORD, between, typed, zap
 from tests.fuzz.wire import framed, scripted, segments_of
 from tests.fuzz.wire import packets_of as packets_of_file
+from tests.peer_octets import hello
 from zmtpscope import curve_crypto
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2

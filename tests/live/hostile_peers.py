@@ -22,9 +22,8 @@ from typing import Any, NamedTuple
 
 import zmq
 
-from tests.scripted import GREETING, message, ready
+from tests.peer_octets import GREETING, command, message, ready
 from tests.waiting import in_thread
-from tests.zmtp.sides import command
 from zmtpscope.live import Socket, bind
 from zmtpscope.zmtp.peer import PeerError
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from tests.curve import CLIENT, CurvePeers, Steps
 from tests.dissect import sealed_talks
-from tests.dissect.talks import hello, message, pieces
+from tests.dissect.talks import pieces
 from tests.live.recordings import HERE, NOW, THERE, Packets, Step, play
+from tests.peer_octets import hello, message
 from tests.strategies import damaged_sides, exchanges
 from zmtpscope.cli import run
 from zmtpscope.curve_keys import CLIENT_TRANSIENT, SERVER_LONGTERM, SERVER_TRANSIENT, HandedLines, KeyLine, Keys

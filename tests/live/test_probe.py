@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.peer_octets import GREETING, command, ready
 from tests.peers import SECURITY
-from tests.scripted import GREETING, Script, handshake, ready, receive, served
-from tests.zmtp.sides import command
+from tests.scripted import Script, handshake, receive, served
 from zmtpscope.live import bind
 from zmtpscope.live.peer.arguments import parse_endpoint
 from zmtpscope.live.probe.attempt import MAX_CONNECTIONS, Attempt, Budget

@@ -18,8 +18,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from tests.scripted import GREETING, handshake, message, ready, served
-from tests.zmtp.sides import command
+from tests.peer_octets import GREETING, command, message, ready
+from tests.scripted import handshake, served
 from zmtpscope.live import Socket, bind, connect
 from zmtpscope.live.peer import connection_pool, outbox
 from zmtpscope.live.peer.arguments import parse_endpoint

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.dissect.talks import connected, message
+from tests.dissect.talks import connected
 from tests.payloads.reading import dissected
+from tests.peer_octets import message
 from tests.readings import CAPTURES
 from tests.suites import some
 from tests.traffic import Capture

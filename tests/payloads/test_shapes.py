@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import connected, message
+from tests.dissect.talks import connected
 from tests.payloads.reading import registry_of
+from tests.peer_octets import message
 from tests.traffic import Capture, records
 from zmtpscope.dissect import Options
 from zmtpscope.payloads.api import About, Claim, Message, Payload, Reader

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.export.test_json_lines import mixed_batches
+from tests.peer_octets import GREETING, message, ready
 from tests.readings import CAPTURES
 from tests.rows_by_hand import values_of
-from tests.scripted import GREETING, message, ready
 from tests.traffic import Capture, Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, Options

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from tests.capture.containers import Packet, pcap
-from tests.dissect.talks import hello, message
 from tests.payloads import zre
+from tests.peer_octets import hello, message
 from tests.relay import packets_of
 from tests.traffic import Conversation
 from zmtpscope.records import to_text

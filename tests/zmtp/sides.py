@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from tests.peer_octets import command
 from tests.suites import examples
-from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.events import Command, Greeting, Remark, Skipped
-from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.reader import FieldNode, Finding
-from zmtpscope.zmtp.regime import Form, Framing, Regime
+from zmtpscope.zmtp.regime import Form, Regime
 from zmtpscope.zmtp.side import SideReader
 
 MANY = examples(160)
 """For properties with many cases that are cheap to test."""
-
-
-def command(mechanism: str, name: str, **fields: Any) -> bytes:
-    return build_frame(Framing.V2, build_command(mechanism, name, fields), command=True)
 
 
 EARLIER_STEP = {

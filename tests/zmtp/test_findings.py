@@ -6,16 +6,12 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.zmtp.sides import command, feed, in_handshake
+from tests.peer_octets import command, message
+from tests.zmtp.sides import feed, in_handshake
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2, build_greeting_3, build_signature
 from zmtpscope.zmtp.regime import Form, Framing
 from zmtpscope.zmtp.side import SideReader
-
-
-def message(*bodies: bytes, long: bool | None = None) -> bytes:
-    last = len(bodies) - 1
-    return b"".join(build_frame(Framing.V2, body, more=at < last, long=long) for at, body in enumerate(bodies))
 
 
 def raw(name: bytes, data: bytes = b"") -> bytes:

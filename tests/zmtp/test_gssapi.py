@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.zmtp.sides import command, feed, in_handshake
+from tests.peer_octets import command
+from tests.zmtp.sides import feed, in_handshake
 from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.events import ENCRYPTED, Command
 from zmtpscope.zmtp.framing import build_frame

@@ -9,8 +9,8 @@ import types
 
 import pytest
 
+from tests.peer_octets import command
 from tests.traffic import Capture, Conversation, records
-from tests.zmtp.sides import command
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records.details import details
 from zmtpscope.export.clock import Clock

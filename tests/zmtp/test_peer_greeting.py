@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.peer_octets import ready
 from tests.peers import SECURITY
-from zmtpscope.zmtp.commands import build_command
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_1, build_greeting_2, build_greeting_3
 from zmtpscope.zmtp.peer import Peer, Settings
@@ -15,9 +15,7 @@ from zmtpscope.zmtp.regime import Framing
 NEW, THREE = build_greeting_3("NULL", padding=1), build_greeting_3("NULL", version="3.0")
 TWO, ONE = build_greeting_2("ROUTER", "me", padding=3), build_greeting_1("me")
 FIRST, OCTET_10, ALL_3, ALL_2, ALL_1 = 10, 11, 64, 14, 2
-READY = len(
-    build_frame(Framing.V2, build_command("NULL", "READY", {"socket_type": "DEALER", "identity": ""}), command=True)
-)
+READY = len(ready("DEALER", identity=""))
 
 SAID: dict[str, tuple[dict[str, str], bytes, list[tuple[int, int]]]] = {
     "3.1, facing 3.1": ({}, NEW, [(0, FIRST), (10, OCTET_10), (11, ALL_3), (64, ALL_3 + READY)]),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests import peers, strategies
 from tests.curve import CurvePeers, secret
 from tests.curve import frame as curve_frame
+from tests.peer_octets import command
 from tests.peers import (
     CLIENT_SECRET,
     SECURITY,
@@ -31,7 +32,7 @@ from tests.peers import (
     secured,
     send,
 )
-from tests.zmtp.sides import MANY, command
+from tests.zmtp.sides import MANY
 from zmtpscope import curve_crypto
 from zmtpscope.zmtp import memberships, z85
 from zmtpscope.zmtp.content import LARGEST_AWAITED_TOPIC

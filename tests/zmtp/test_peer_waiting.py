@@ -6,8 +6,8 @@ import functools
 
 import pytest
 
+from tests.peer_octets import command
 from tests.peers import secured
-from tests.zmtp.sides import command
 from zmtpscope.zmtp.peer import Message, Peer, PeerError, Ready, Settings, UnfitSocketType
 
 

@@ -7,9 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests import strategies
+from tests.peer_octets import command
 from tests.strategies import FRAMINGS, Side
 from tests.suites import examples
-from tests.zmtp.sides import MANY, command, feed, in_handshake, trees, units
+from tests.zmtp.sides import MANY, feed, in_handshake, trees, units
 from zmtpscope.zmtp.events import Command, Greeting
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3

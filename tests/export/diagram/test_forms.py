@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.export.diagram.drawing import as_mermaid, as_svg, as_text, of_file, of_traffic
+from tests.peer_octets import GREETING, command, message, ready
 from tests.readings import CAPTURES
-from tests.scripted import GREETING, message, ready
 from tests.traffic import Conversation
-from tests.zmtp.sides import command
 from zmtpscope.export.diagram.layout import Diagram
 from zmtpscope.export.diagram.mermaid import MAX_TEXT
 from zmtpscope.export.diagram.text import ASCII, UNICODE

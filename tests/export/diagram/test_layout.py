@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.export.diagram.drawing import OPTIONS, arrows, as_text, of_file, of_traffic
-from tests.scripted import GREETING, message, ready
+from tests.peer_octets import GREETING, message, ready
 from tests.traffic import Conversation
 from zmtpscope.dissect import Batch, Record
 from zmtpscope.export.diagram import layout as layout_module

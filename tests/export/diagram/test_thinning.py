@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.export.diagram.drawing import of_traffic, sequence_of
 from tests.export.diagram.test_layout import spoken
+from tests.peer_octets import message
 from tests.readings import CAPTURES
-from tests.scripted import message
 from tests.traffic import Capture
 from zmtpscope.capture import open_captures
 from zmtpscope.export.diagram import repeats as repeats_module

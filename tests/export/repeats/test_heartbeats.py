@@ -5,21 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.running import Run
-from tests.dissect.talks import SECOND, hello, message
+from tests.dissect.talks import SECOND
 from tests.export.repeats.folded import repeated, words, written
+from tests.peer_octets import command, hello, message
 from tests.readings import CAPTURES
 from tests.traffic import Conversation
 from zmtpscope.export.repeats import heartbeats
 from zmtpscope.export.repeats.heartbeats import MAX_OPEN
-from zmtpscope.zmtp.commands import build_command
-from zmtpscope.zmtp.framing import build_frame
-from zmtpscope.zmtp.regime import Framing
 
 BOTH = CAPTURES / "patterns" / "heartbeat-both.pcap"
 
 
 def heartbeat(name: str, **fields: object) -> bytes:
-    return build_frame(Framing.V2, build_command("NULL", name, fields), command=True)
+    return command("NULL", name, **fields)
 
 
 class Talk(Conversation):

@@ -10,23 +10,21 @@ from itertools import count
 import pytest
 
 from tests.cli.running import Run
-from tests.dissect.talks import SECOND, connected, message
+from tests.dissect.talks import SECOND, connected
 from tests.export.repeats.folded import lines_of, repeated, words, written
+from tests.peer_octets import command, message
 from tests.readings import CAPTURE_FILES, CAPTURES
 from tests.traffic import CLIENT, Conversation, Packet
 from zmtpscope.capture import open_captures
 from zmtpscope.export.repeats import retries
-from zmtpscope.zmtp.commands import build_command
-from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
-from zmtpscope.zmtp.regime import Framing
 
 START = 1_700_000_000_000_000_000
 PORTS = count(40_000)
 
 
 def plain(name: str, **fields: object) -> bytes:
-    return build_frame(Framing.V2, build_command("PLAIN", name, fields), command=True)
+    return command("PLAIN", name, **fields)
 
 
 def attempt(second: float, *, user: str = "admin", client: bytes = CLIENT, port: int = 5555) -> Conversation:

@@ -14,8 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from tests.peer_octets import GREETING, message, ready
 from tests.readings import CAPTURE_FILES, CAPTURES, read
-from tests.scripted import GREETING, message, ready
 from tests.traffic import Capture, Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Options

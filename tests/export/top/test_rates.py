@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import message
+from tests.peer_octets import cancel, hello, message, subscribe
 from tests.readings import CAPTURE_FILES, CAPTURES, read
 from tests.traffic import Capture, Conversation
 from zmtpscope.capture import open_captures
@@ -25,10 +25,6 @@ from zmtpscope.export.top.rates import KINDS, Rates
 from zmtpscope.export.top.rows import interval_rows, lines, total_rows
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.records import from_text, to_text
-from zmtpscope.zmtp.commands import build_command
-from zmtpscope.zmtp.framing import build_frame
-from zmtpscope.zmtp.greeting import build_greeting_3
-from zmtpscope.zmtp.regime import Framing
 
 SECOND, MILLISECOND = 1_000_000_000, 1_000_000
 PATTERNS = sorted(CAPTURES.glob("patterns/*.pcap"))
@@ -112,19 +108,10 @@ def test_subscribers_are_the_ones_that_could_get_a_message() -> None:
 # -- scripted connections ----------------------------------------------------------------------------------------------
 
 
-def begins(socket_type: str, identity: str = "", version: str = "3.1") -> bytes:
-    body = build_command("NULL", "READY", {"socket_type": socket_type, "identity": identity})
-    return build_greeting_3("NULL", version=version) + build_frame(Framing.V2, body, command=True)
-
-
-def subscription(name: str, topic: bytes) -> bytes:
-    return build_frame(Framing.V2, build_command("NULL", name, {"topic": to_text(topic)}), command=True)
-
-
 def talk(*acts: tuple[int, bytes], types: tuple[str, str] = ("SUB", "PUB"), **more: Any) -> Conversation:
     conversation = Conversation(**more)
-    conversation.send(0, begins(types[0], more.pop("identity", "")))
-    conversation.send(1, begins(types[1]))
+    conversation.send(0, hello(types[0], identity=more.pop("identity", "")))
+    conversation.send(1, hello(types[1]))
     for side, octets in acts:
         conversation.send(side, octets)
     return conversation
@@ -149,9 +136,7 @@ def subscribers(rates: Rates) -> dict[str, int | None]:
 def test_a_peer_that_reconnects_is_one_row() -> None:
     packets = []
     for port in (50_000, 50_001, 50_002):
-        one = talk(
-            (0, subscription("SUBSCRIBE", b"a")), (1, message(b"a", b"1")), ports=(port, 5555), start=port * SECOND
-        )
+        one = talk((0, subscribe(b"a")), (1, message(b"a", b"1")), ports=(port, 5555), start=port * SECOND)
         one.close()
         packets += one.packets
     rates = rates_of(packets)
@@ -164,8 +149,8 @@ def test_a_peer_that_reconnects_is_one_row() -> None:
 
 def test_a_peer_is_named_by_its_identity() -> None:
     one = Conversation()
-    one.send(0, begins("DEALER", "worker-1"))
-    one.send(1, begins("ROUTER"))
+    one.send(0, hello("DEALER", identity="worker-1"))
+    one.send(1, hello("ROUTER"))
     one.send(0, message(b"ready"))
     assert totals(rates_of(one.packets), "peer") == {'"worker-1" DEALER': 1, "10.0.0.1:5555 ROUTER": 1}
 
@@ -200,10 +185,10 @@ def test_a_password_is_no_value_that_is_shown(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_subscription_counts_until_the_end_of_its_interval() -> None:
-    one = talk((0, subscription("SUBSCRIBE", b"a")), (1, message(b"ab", b"1")))
-    one.send(0, subscription("CANCEL", b"a"))
+    one = talk((0, subscribe(b"a")), (1, message(b"ab", b"1")))
+    one.send(0, cancel(b"a"))
     assert subscribers(rates_of(one.packets)) == {'"ab"': 1}
-    two = talk((0, subscription("SUBSCRIBE", b"a")), (1, message(b"ab", b"1")), (0, subscription("CANCEL", b"a")))
+    two = talk((0, subscribe(b"a")), (1, message(b"ab", b"1")), (0, cancel(b"a")))
     two.wait(SECOND)
     two.send(1, message(b"ab", b"2"))
     lines_of = said(Capture(two.packets), SECOND)["topic"]
@@ -211,9 +196,9 @@ def test_a_subscription_counts_until_the_end_of_its_interval() -> None:
 
 
 def test_a_connection_that_has_gone_subscribes_to_nothing() -> None:
-    leaves = talk((0, subscription("SUBSCRIBE", b"")), (1, message(b"a", b"1")))
+    leaves = talk((0, subscribe(b"")), (1, message(b"a", b"1")))
     leaves.close()
-    stays = talk((0, subscription("SUBSCRIBE", b"")), ports=(50_001, 5555), start=leaves.time + SECOND)
+    stays = talk((0, subscribe(b"")), ports=(50_001, 5555), start=leaves.time + SECOND)
     stays.send(1, message(b"a", b"2"))
     found = said(Capture([*leaves.packets, *stays.packets]), SECOND)["topic"]
     assert [line["subscribers"] for line in found] == [1, 1]
@@ -221,9 +206,9 @@ def test_a_connection_that_has_gone_subscribes_to_nothing() -> None:
 
 
 def test_the_same_subscription_twice_has_to_be_cancelled_twice() -> None:
-    one = talk(*[(0, subscription("SUBSCRIBE", b"a"))] * 2, (1, message(b"a", b"1")))
+    one = talk(*[(0, subscribe(b"a"))] * 2, (1, message(b"a", b"1")))
     for _ in range(2):
-        one.send(0, subscription("CANCEL", b"a"))
+        one.send(0, cancel(b"a"))
         one.wait(SECOND)
         one.send(1, message(b"a", b"2"))
     found = said(Capture(one.packets), SECOND)["topic"]
@@ -231,7 +216,7 @@ def test_the_same_subscription_twice_has_to_be_cancelled_twice() -> None:
 
 
 def test_subscriptions_beyond_the_limit_are_counted_as_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = talk(*[(0, subscription("SUBSCRIBE", b"%d" % number)) for number in range(5)])
+    one = talk(*[(0, subscribe(b"%d" % number)) for number in range(5)])
     rates = Rates(None)
     rates.subscriptions.most = 3
     for batch in Analyser(Options(bodies="none")).run(Capture(one.packets)):

@@ -8,7 +8,8 @@ import cbor2
 import msgspec
 import pytest
 
-from tests.dissect.talks import connected, message
+from tests.dissect.talks import connected
+from tests.peer_octets import message
 from tests.traffic import Capture
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.payloads.registry import Registry
