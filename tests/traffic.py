@@ -143,6 +143,14 @@ class Conversation:
         self.add(side, RST | ACK if knows else RST)
 
 
+def together(*parts: Conversation | Datagram) -> list[Any]:
+    """Return the packets of conversations, and datagrams, in the order of time."""
+    packets: list[Any] = []
+    for part in parts:
+        packets += part.packets if isinstance(part, Conversation) else [part]
+    return sorted(packets, key=lambda packet: packet.time)
+
+
 def column(values: Iterable[int]) -> NDArray[np.int64]:
     return np.array(list(values), np.int64)
 
@@ -210,6 +218,19 @@ def records(capture: Any, options: Options | None = None) -> tuple[list[dict[str
         for item, index in batch.in_order():
             found.append(record_of(item, index, options))
     return found, analyser
+
+
+def steady_records(
+    packets: Sequence[Any], options: Options | None = None, sizes: Sequence[int] = (1, 2, 7)
+) -> list[dict[str, Any]]:
+    """Return every record; they are the same in blocks of these sizes, and findings are counted without records."""
+    options = options or Options()
+    whole, analyser = records(Capture(packets), options)
+    for size in sizes:
+        assert records(Capture(packets, size), options)[0] == whole
+    _, counting = records(Capture(packets, 3), replace(options, records=False))
+    assert counting.summary.findings == analyser.summary.findings
+    return whole
 
 
 def record_of(item: Record | MessageTable | FrameTable, index: int, options: Options) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture.containers import Packet, interface, pcap, pcapng, section, tcp_packet
+from tests.counting import calls_of
 from zmtpscope.capture import open_captures
 
 IP = tcp_packet(50, bytes(10))[14:]
@@ -32,20 +33,8 @@ PLAIN = {
 
 def calls(path: Path) -> int:
     """Python functions entered while a capture is read."""
-    count = 0
-
-    def profile(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call"
-
     captures = open_captures([str(path)])
-    sys.setprofile(profile)
-    try:
-        for _ in captures:
-            pass
-    finally:
-        sys.setprofile(None)
-    return count
+    return calls_of(lambda: [None for _ in captures])
 
 
 @pytest.mark.parametrize("write", [pcap, pcapng])

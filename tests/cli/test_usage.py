@@ -11,7 +11,25 @@ import pytest
 from tests.cli.running import Run
 from tests.readings import CAPTURES, PUBSUB, REQREP
 
-USAGE: dict[str, list[tuple[list[object], str]]] = {
+Case = tuple[list[object], str]
+
+TEMPLATES: list[Case] = [
+    (["-T", "fields", PUBSUB], "-T fields needs columns: -e topic"),
+    (["-T", "fields", "-e", "topik", PUBSUB], "-e: no field named topik; did you mean topic?"),
+    (["-T", "json", PUBSUB], "--json writes JSON lines"),
+    (["-T", "pdml", PUBSUB], "no other type is supported"),
+    (["-e", "topic", PUBSUB], "-e needs -T fields"),
+    (["-E", "header=y", PUBSUB], "-E needs -T fields"),
+    (["-T", "fields", "-e", "topic", "-E", "foo=1", PUBSUB], "-E: 'foo=1' is not one of separator="),
+    (["-T", "fields", "-e", "topic", "--format", "{topic}", PUBSUB], "mutually exclusive"),
+    (["--format", "{topik}", PUBSUB], "--format: no field named topik; did you mean topic?"),
+    (["--format", "{topic}", "--json", PUBSUB], "cannot be combined with -q, --json"),
+    (["-T", "fields", "-e", "topic", "-q", PUBSUB], "cannot be combined with -q, --json"),
+    (["--format", "{topic}", "-V", PUBSUB], "cannot be combined with -q, --json"),
+]
+"""Errors of lines that users define, in `read` and `live`."""
+
+USAGE: dict[str, list[Case]] = {
     "read": [
         ([], "name a capture to read"),
         (["--nope", PUBSUB], "--nope"),
@@ -39,18 +57,7 @@ USAGE: dict[str, list[tuple[list[object], str]]] = {
         (["-", "--keys", "-"], "standard input cannot be both a capture and a key file"),
         (["-r", "-", "--keys", "-"], "standard input cannot be both a capture and a key file"),
         ([PUBSUB, "--keys", "-", "--keys", "-"], "standard input can be read only once"),
-        (["-T", "fields", PUBSUB], "-T fields needs columns: -e topic"),
-        (["-T", "fields", "-e", "topik", PUBSUB], "-e: no field named topik; did you mean topic?"),
-        (["-T", "json", PUBSUB], "--json writes JSON lines"),
-        (["-T", "pdml", PUBSUB], "no other type is supported"),
-        (["-e", "topic", PUBSUB], "-e needs -T fields"),
-        (["-E", "header=y", PUBSUB], "-E needs -T fields"),
-        (["-T", "fields", "-e", "topic", "-E", "foo=1", PUBSUB], "-E: 'foo=1' is not one of separator="),
-        (["-T", "fields", "-e", "topic", "--format", "{topic}", PUBSUB], "mutually exclusive"),
-        (["--format", "{topik}", PUBSUB], "--format: no field named topik; did you mean topic?"),
-        (["--format", "{topic}", "--json", PUBSUB], "cannot be combined with -q, --json"),
-        (["-T", "fields", "-e", "topic", "-q", PUBSUB], "cannot be combined with -q, --json"),
-        (["--format", "{topic}", "-V", PUBSUB], "cannot be combined with -q, --json"),
+        *TEMPLATES,
     ],
     "fields": [
         (["nothing"], "nothing"),
@@ -143,18 +150,7 @@ USAGE: dict[str, list[tuple[list[object], str]]] = {
         (["-i", "lo", "-q", "--json"], "-q prints no records"),
         (["-", "--keys", "-"], "standard input cannot be both"),
         ([CAPTURES], "is a directory; name the file that is being written"),
-        (["-T", "fields", PUBSUB], "-T fields needs columns: -e topic"),
-        (["-T", "fields", "-e", "topik", PUBSUB], "-e: no field named topik; did you mean topic?"),
-        (["-T", "json", PUBSUB], "--json writes JSON lines"),
-        (["-T", "pdml", PUBSUB], "no other type is supported"),
-        (["-e", "topic", PUBSUB], "-e needs -T fields"),
-        (["-E", "header=y", PUBSUB], "-E needs -T fields"),
-        (["-T", "fields", "-e", "topic", "-E", "foo=1", PUBSUB], "-E: 'foo=1' is not one of separator="),
-        (["-T", "fields", "-e", "topic", "--format", "{topic}", PUBSUB], "mutually exclusive"),
-        (["--format", "{topik}", PUBSUB], "--format: no field named topik; did you mean topic?"),
-        (["--format", "{topic}", "--json", PUBSUB], "cannot be combined with -q, --json"),
-        (["-T", "fields", "-e", "topic", "-q", PUBSUB], "cannot be combined with -q, --json"),
-        (["--format", "{topic}", "-V", PUBSUB], "cannot be combined with -q, --json"),
+        *TEMPLATES,
     ],
     "scan": [
         ([], "name a capture"),

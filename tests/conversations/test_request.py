@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.peer_octets import GREETING, message, ready
-from tests.traffic import Capture, Conversation
+from tests.traffic import Capture, Conversation, together
 from zmtpscope.conversations.request import RequestHops
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.records.message_columns import MessageColumns
@@ -49,7 +49,7 @@ class Network:
         return [(each["id"], each["conn"]) for each in found]
 
     def _batches(self, place: int) -> Iterator[Batch]:
-        packets = sorted((packet for talk in self.talks for packet in talk.packets), key=lambda packet: packet.time)
+        packets = together(*self.talks)
         said = [number for number, packet in enumerate(packets, 1) if packet.time > START + 10_000_000_000]
         return map(RequestHops(said[place], OPTIONS).batch, Analyser(OPTIONS).run(Capture(packets)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.peer_octets import GREETING, command, message, ready
-from tests.traffic import Capture, Conversation
+from tests.traffic import Capture, Conversation, together
 from zmtpscope.diagnosis.derivation import Derivation, derived_records
 from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.diagnosis.diagnosis import Diagnosis
@@ -56,9 +56,8 @@ class Subscriber(Conversation):
 
 def derivation_of(*connections: Conversation, size: int = 7) -> Derivation:
     """Return the derivation of a capture of connections, read in blocks of `size` packets."""
-    packets = sorted((packet for each in connections for packet in each.packets), key=lambda packet: packet.time)
     derivation = Derivation()
-    for batch in Analyser(Options(bodies="none")).run(Capture(packets, size)):
+    for batch in Analyser(Options(bodies="none")).run(Capture(together(*connections), size)):
         derived_records(derivation.feed(batch))
     return derivation
 

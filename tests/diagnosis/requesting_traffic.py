@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.diagnosis.publishing_traffic import MS, START, diagnosed
 from tests.peer_octets import GREETING, message, ready
-from tests.traffic import Capture, Conversation, Packet
+from tests.traffic import Capture, Conversation, together
 from zmtpscope.diagnosis.derivation import Derivation, derived_records
 from zmtpscope.dissect import Analyser, Options
 
@@ -44,9 +44,8 @@ def derived_from(
     *connections: Conversation, size: int = 7, type_: str = "request"
 ) -> tuple[Derivation, list[dict[str, Any]]]:
     """Return the derivation of connections, read in blocks of `size` packets, and their derived records in order."""
-    packets = sorted((packet for each in connections for packet in each.packets), key=_time)
     derivation, records = Derivation(), []
-    for batch in Analyser(Options(bodies="none")).run(Capture(packets, size)):
+    for batch in Analyser(Options(bodies="none")).run(Capture(together(*connections), size)):
         records += derived_records(derivation.feed(batch))
     records.sort(key=lambda record: record.order)
     return derivation, [record.values for record in records if record.type == type_]
@@ -58,7 +57,3 @@ def records_from(*connections: Conversation, size: int = 7, type_: str = "reques
 
 def outcomes(*connections: Conversation, size: int = 7) -> list[str]:
     return [values["outcome"] for values in records_from(*connections, size=size)]
-
-
-def _time(packet: Packet) -> int:
-    return packet.time

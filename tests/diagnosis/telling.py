@@ -24,6 +24,12 @@ def told_of(*talks: Talk) -> dict[str, Diagnosis]:
     return _by_rule(diagnose(knowledge_of(*talks)))
 
 
+def causes_of(*talks: Talk, rule: str | None = None) -> list[Diagnosis]:
+    """The causes in scripted connections with their payloads: of one rule, or all."""
+    found = (each.diagnosis for each in diagnose(knowledge_of(*talks, payloads=Registry())))
+    return [each for each in found if (each.rule == rule if rule else each.rule not in ALWAYS)]
+
+
 def consequences_of(rule: str, *talks: Talk) -> set[str]:
     knowledge = knowledge_of(*talks, payloads=Registry())
     (explained,) = [each for each in diagnose(knowledge) if each.diagnosis.rule == rule]

@@ -8,11 +8,10 @@ import msgpack
 import orjson
 import pytest
 
-from tests.diagnosis.talking import CLIENT, SERVER, Talk, knowledge_of
-from tests.diagnosis.telling import consequences_of
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import causes_of, consequences_of
 from tests.traffic import Capture
 from zmtpscope.diagnosis.derivation import Derivation
-from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.diagnosis.diagnosis import Diagnosis
 from zmtpscope.diagnosis.observers.calls import OCTETS
 from zmtpscope.dissect import Analyser, Options
@@ -41,8 +40,7 @@ def talk(answered: int = 0, number: int = 0, client: int = 2) -> Talk:
 
 
 def found(*talks: Talk, rule: str = RULE) -> list[Diagnosis]:
-    knowledge = knowledge_of(*talks, payloads=Registry())
-    return [each.diagnosis for each in diagnose(knowledge) if each.diagnosis.rule == rule]
+    return causes_of(*talks, rule=rule)
 
 
 def test_the_last_calls_have_no_reply_while_earlier_ones_had_one() -> None:
@@ -71,8 +69,7 @@ def test_an_unanswered_call_is_the_cause_of_a_silence() -> None:
     made = talk(10).wait(2).multipart(CLIENT, b"", event("x", "block"))
     for number in range(5):
         made.wait(4).multipart(CLIENT, b"", event(f"h{number}", "_zpc_hb", "x"))
-    told = [each.diagnosis.rule for each in diagnose(knowledge_of(made.close(CLIENT), payloads=Registry()))]
-    assert told == [RULE]
+    assert [each.rule for each in causes_of(made.close(CLIENT))] == [RULE]
 
 
 def test_a_broker_that_waits_itself_is_not_blamed() -> None:
@@ -427,8 +424,7 @@ def test_a_kernel_that_executes_for_long_is_no_warning(signature: bytes) -> None
         if number < 10:
             reply = {"msg_id": "r", "msg_type": "execute_reply"}
             made.multipart(SERVER, b"<IDS|MSG>", signature, *map(orjson.dumps, (reply, header, {}, {"status": "ok"})))
-    told = [each.diagnosis for each in diagnose(knowledge_of(made.wait(30).close(CLIENT), payloads=Registry()))]
-    assert [(each.rule, each.severity) for each in told] == [(RULE, "note"), ("clear-text", "note")]
+    assert [(each.rule, each.severity) for each in causes_of(made.wait(30).close(CLIENT))] == [(RULE, "note")]
 
 
 def test_a_second_peer_of_a_pair_gets_no_replies() -> None:

@@ -9,9 +9,8 @@ import pytest
 from tests.diagnosis.requesting_traffic import Asker
 from tests.diagnosis.telling import told
 from tests.dissect.test_zre_network import one_sided
-from tests.dissect.zre_nodes import together
-from tests.scripted import message
-from tests.traffic import Capture
+from tests.peer_octets import message
+from tests.traffic import Capture, together
 from zmtpscope.diagnosis import derivation
 from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.dissect import Analyser, Options

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.diagnosis.requesting_traffic import MS, Asker, diagnosed
-from tests.traffic import Capture, Packet, records
+from tests.traffic import Capture, Packet, records, together
 from zmtpscope.capture import open_captures
 from zmtpscope.diagnosis.derivation import Derivation, derived_records
 from zmtpscope.dissect import Analyser, Batch, Options, Record
@@ -62,7 +62,7 @@ def requests_and_replies() -> list[Packet]:
         asker.pause(300)
     for asker in askers:
         asker.close()
-    return sorted((packet for asker in askers for packet in asker.packets), key=lambda packet: packet.time)
+    return together(*askers)
 
 
 PACKETS = requests_and_replies()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from tests.diagnosis.talking import CLIENT, SERVER, Talk, knowledge_of
-from zmtpscope.diagnosis.diagnose import diagnose
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.telling import causes_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis
-from zmtpscope.payloads.registry import Registry
 
 RULE = "jupyter-unanswered"
 SIGNATURE = b"a" * 64
@@ -48,8 +47,7 @@ def heartbeat(*, answers: bool = True) -> Talk:
 
 
 def found(*talks: Talk, rule: str = RULE) -> list[Diagnosis]:
-    knowledge = knowledge_of(*talks, payloads=Registry())
-    return [each.diagnosis for each in diagnose(knowledge) if each.diagnosis.rule == rule]
+    return causes_of(*talks, rule=rule)
 
 
 def test_requests_that_a_living_kernel_ignores_point_to_the_key() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
 
 import pytest
 
+from tests.counting import calls_of
 from tests.diagnosis.requesting_traffic import derived_from
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from zmtpscope.diagnosis.across.knowledge import Knowledge
@@ -66,18 +65,7 @@ def publishers_stopped(count: int) -> list[Talk]:
 
 def calls(rule: str, knowledge: Knowledge) -> int:
     """The number of calls of Python functions, generators included, that a rule makes."""
-    made = 0
-
-    def count(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal made
-        made += event == "call"
-
-    sys.setprofile(count)
-    try:
-        list(RULES[rule].find(knowledge))
-    finally:
-        sys.setprofile(None)
-    return made
+    return calls_of(lambda: list(RULES[rule].find(knowledge)))
 
 
 @pytest.mark.parametrize("traffic", [half_silent, restarted, passed_over, publishers_stopped])

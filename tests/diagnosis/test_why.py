@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.diagnosis.publishing_traffic import Subscriber
 from tests.readings import run
-from tests.traffic import Capture, Conversation
+from tests.traffic import Capture, Conversation, together
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import ACK, FIN
 from zmtpscope.diagnosis.across.why import Answer, TopicSearch, answers
@@ -35,8 +35,7 @@ def _of(path: Path, topic: bytes, peer: str) -> list[tuple[int, int, str]]:
 
 
 def _scripted(*connections: Conversation) -> Capture:
-    packets = [packet for each in connections for packet in each.packets]
-    return Capture(sorted(packets, key=lambda packet: packet.time), 50)
+    return Capture(together(*connections), 50)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 
 from tests.dissect.test_zre_network import BROKEN
 from tests.dissect.workers import assert_is_one_run
-from tests.dissect.zre_nodes import Node, say, together
+from tests.dissect.zre_nodes import Node, say
 from tests.invariants import in_blocks, packets_of_capture
 from tests.payloads import zre
 from tests.readings import CAPTURE_FILES
 from tests.test_captures_in_blocks import options_for
-from tests.traffic import Capture, records
+from tests.traffic import Capture, records, together
 from zmtpscope.capture.captures import Segmenter
 from zmtpscope.dissect import Options
 from zmtpscope.payloads.registry import Registry

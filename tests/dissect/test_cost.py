@@ -13,6 +13,7 @@ import pytest
 
 from tests.capture.containers import Packet as Captured
 from tests.capture.containers import pcap
+from tests.counting import calls_of, lines_of
 from tests.dissect.talks import connected
 from tests.peer_octets import hello, message
 from tests.traffic import Capture, Conversation, Datagram, Packet
@@ -38,19 +39,7 @@ def calls(packets: int) -> int:
     capture = Capture(pushing(packets).packets, packets // BLOCKS)
     blocks = list(capture)
     analyser = Analyser(Options(records=False))
-    count = 0
-
-    def profile(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(profile)
-    try:
-        for block in blocks:
-            for _ in analyser.feed(block):
-                pass
-    finally:
-        sys.setprofile(None)
+    count = calls_of(lambda: [list(analyser.feed(block)) for block in blocks])
     assert analyser.flows.sides == {}
     return count
 
@@ -64,18 +53,7 @@ def test_no_call_is_made_for_a_datagram_of_others(first: bytes) -> None:
     def entered(count: int) -> int:
         one = Datagram(first + b"\0" * 40, 1, (b"\x0a\0\0\1", 40_000), (b"\x0a\0\0\2", 6000))
         blocks, analyser = list(Capture([one] * count, count)), Analyser(Options())
-        entered = 0
-
-        def profile(frame: object, event: str, argument: object) -> None:
-            nonlocal entered
-            entered += event == "call"
-
-        sys.setprofile(profile)
-        try:
-            for block in blocks:
-                list(analyser.feed(block))
-        finally:
-            sys.setprofile(None)
+        entered = calls_of(lambda: [list(analyser.feed(block)) for block in blocks])
         assert analyser.summary.datagrams == count
         return entered
 
@@ -93,23 +71,8 @@ def ethernet(packet: Packet) -> Captured:
 
 def steps(capture: Capture) -> int:
     """Lines of Python executed while a capture is dissected."""
-    count = 0
-
-    def trace(frame: object, event: str, argument: object) -> object:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    blocks = list(capture)
-    analyser = Analyser(Options())
-    sys.settrace(trace)  # type: ignore[arg-type]
-    try:
-        for block in blocks:
-            list(analyser.feed(block))
-        list(analyser.finish())
-    finally:
-        sys.settrace(None)
-    return count
+    blocks, analyser = list(capture), Analyser(Options())
+    return lines_of(lambda: [*(list(analyser.feed(block)) for block in blocks), list(analyser.finish())])
 
 
 @pytest.mark.parametrize("answered", [False, True])

@@ -4,10 +4,11 @@ claim."""
 from __future__ import annotations
 
 import json
-import sys
+from typing import Any
 
 import pytest
 
+from tests.counting import calls_of
 from tests.dissect.talks import connected
 from tests.dissect.zre_nodes import Node
 from tests.payloads import zre
@@ -138,19 +139,9 @@ def calls(count: int) -> int:
     assert options.payloads is not None
     assert options.payloads.dissectors["json"].load()  # before the counting
     analyser = Analyser(options)
-    entered = told = 0
-
-    def profile(frame: object, event: str, argument: object) -> None:
-        nonlocal entered
-        entered += event == "call"
-
-    sys.setprofile(profile)
-    try:
-        for block in blocks:
-            told += sum(len(run.first) for batch in analyser.feed(block) for run in batch.messages)
-    finally:
-        sys.setprofile(None)
-    assert told == count
+    batches: list[Any] = []
+    entered = calls_of(lambda: [batches.extend(analyser.feed(block)) for block in blocks])
+    assert sum(len(run.first) for batch in batches for run in batch.messages) == count
     return entered
 
 

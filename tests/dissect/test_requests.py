@@ -12,7 +12,7 @@ import pytest
 from tests.curve import CLIENT, SERVER, CurvePeers, conversation, keys
 from tests.dissect.talks import SECOND, Steps, played
 from tests.peer_octets import message
-from tests.traffic import Capture, Conversation, Packet, records
+from tests.traffic import Capture, Conversation, Packet, records, steady_records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.findings import requests
 from zmtpscope.dissect.findings.envelopes import LARGEST_ENVELOPE
@@ -28,9 +28,7 @@ def talk_of(types: tuple[str, str], steps: Steps, *, closed: bool = True) -> Con
 def told(packets: Sequence[Packet], options: Options | None = None) -> list[tuple[str, str, int, int]]:
     """Return id, severity, side and packet of the two findings, which are the same for all sizes of blocks, and
     counted equally if no records are made."""
-    whole, _ = records(Capture(packets), options)
-    for size in (1, 2, 5):
-        assert records(Capture(packets, size), options)[0] == whole
+    whole = steady_records(packets, options, (1, 2, 5))
     found = [each for each in whole if each["record"] == "finding" and each["id"] in ("REQREP-02", "REQREP-04")]
     for size in (1, 1000):
         counting = Analyser(replace(options or Options(), records=False))

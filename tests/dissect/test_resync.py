@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.counting import lines_of
 from tests.peer_octets import message
 from tests.suites import some
 from zmtpscope.dissect.stream import resync
@@ -59,22 +58,6 @@ def test_random_octets_alone_are_no_frames() -> None:
     assert search(REST, 1448, known=True) is None
 
 
-def steps(call: Callable[[], object]) -> int:
-    count = 0
-
-    def trace(frame: object, event: str, argument: object) -> object:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    sys.settrace(trace)  # type: ignore[arg-type]
-    try:
-        call()
-    finally:
-        sys.settrace(None)
-    return count
-
-
 FOLLOWED_FOR_LONG = b"\2" + (1 << 30).to_bytes(8)
 NEVER_FRAMES = {
     "random octets": Random(2).randbytes(40_000),
@@ -101,7 +84,7 @@ def test_a_search_in_vain_costs_the_same_for_each_segment_and_octet(
         for piece in pieces:
             assert search.feed(piece) is None
 
-    assert steps(feed) < 100 * (len(octets) + len(pieces))
+    assert lines_of(feed) < 100 * (len(octets) + len(pieces))
     assert len(search.data) <= resync.RETAINED * 5 // 4 + size
     assert len(search.edges) <= resync.RETAINED_SEGMENTS * 5 // 4 + 1
     assert len(search.boundaries) < 2 * resync.RETAINED
@@ -128,8 +111,8 @@ def test_commands_inside_of_each_other_are_read_as_often_as_there_are_octets(mon
 def test_runs_are_passed_without_a_step_for_each_octet(framing: Framing, octet: int, known: bool) -> None:
     search = FrameSearch(framing, 0, known)
     run = bytes([octet]) * WINDOW
-    assert steps(lambda: search.feed(run)) < 2_000
-    assert steps(lambda: search.feed(run)) < 2_000
+    assert lines_of(lambda: search.feed(run)) < 2_000
+    assert lines_of(lambda: search.feed(run)) < 2_000
 
 
 def without_runs(monkeypatch: pytest.MonkeyPatch) -> None:

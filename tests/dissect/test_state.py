@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from tests.dissect.talks import connections, disturbed, snapped
 from tests.dissect.test_zre_network import BROKEN
-from tests.dissect.zre_nodes import together
 from tests.invariants import in_blocks, lines_of, packets_of_capture
 from tests.payloads.reading import ABOUT
 from tests.peer_octets import hello, message
 from tests.readings import CAPTURE_FILES, CAPTURES
 from tests.test_captures_in_blocks import options_for
-from tests.traffic import Capture, Conversation, Datagram, Packet, record_of
+from tests.traffic import Capture, Conversation, Datagram, Packet, record_of, together
 from zmtpscope.curve_keys import Keys
 from zmtpscope.dissect import Analyser, DecodeAs, Options, Summary
 from zmtpscope.dissect.state import StateError, dump, load

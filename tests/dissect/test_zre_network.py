@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.zre_nodes import EVERYBODY, MAILBOX, SECOND, START, Node, say, together
+from tests.dissect.zre_nodes import EVERYBODY, MAILBOX, SECOND, START, Node, say
 from tests.payloads import zre
 from tests.peer_octets import message
-from tests.traffic import Capture, Conversation, Datagram, Packet, records
+from tests.traffic import Capture, Conversation, Datagram, Packet, records, together
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.findings.comparison import Comparison
 from zmtpscope.dissect.findings.zre import MAX_NODES, MAX_WAITING

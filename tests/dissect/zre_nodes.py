@@ -53,15 +53,8 @@ def silence(talk: Conversation, nanoseconds: int) -> None:
     talk.send(0, ping())
 
 
-def together(*parts: Conversation | Datagram) -> list[Packet | Datagram]:
-    packets: list[Packet | Datagram] = []
-    for part in parts:
-        packets += part.packets if isinstance(part, Conversation) else [part]
-    return sorted(packets, key=lambda packet: packet.time)
-
-
 def shifted(packets: list[Packet | Datagram], time: int) -> list[Packet | Datagram]:
     return [replace(packet, time=packet.time + time) for packet in packets]
 
 
-__all__ = ["MAILBOX", "SECOND", "START", "Node", "say", "shifted", "silence", "together"]
+__all__ = ["MAILBOX", "SECOND", "START", "Node", "say", "shifted", "silence"]

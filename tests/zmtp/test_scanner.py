@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Callable
-from types import FrameType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.counting import calls_of
 from tests.strategies import FRAMINGS
 from tests.suites import examples
 from tests.twins import twins
@@ -27,24 +25,6 @@ SCANS: list[Scan] = twins("zmtpscope.zmtp.scanner.scan_2")
 CURVE = [b"\0\x21\x07MESSAGE" + nonce.to_bytes(8, "big") + bytes(17) for nonce in range(2000)]
 
 
-def calls_to_read(side: SideReader, octets: bytes) -> int:
-    """How many calls of Python functions reading takes."""
-    calls = 0
-
-    def count(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    gc.disable()  # hypothesis has itself called by the garbage collector
-    sys.setprofile(count)
-    try:
-        side.read(octets, 0)
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return calls
-
-
 @pytest.mark.parametrize(
     ("framing", "version", "mechanism", "frames"),
     [
@@ -59,7 +39,7 @@ def test_no_call_per_frame(framing: Framing, version: str, mechanism: str | None
 
     def calls(count: int) -> int:
         side = SideReader.midstream(framing, offset=0, version=version, mechanism=mechanism)
-        found = calls_to_read(side, b"".join(frames[:count]))
+        found = calls_of(lambda: side.read(b"".join(frames[:count]), 0))
         assert len(side.frames) == count
         return found
 
@@ -70,7 +50,7 @@ def test_few_calls_for_frames_of_many_sizes() -> None:
     """Frames that do not repeat themselves are taken in bulk, too."""
     octets = b"".join(build_frame(Framing.V2, bytes(size % 251)) for size in range(0, 70_000, 7))
     side = SideReader.midstream(Framing.V2, offset=0, version="3.1", mechanism="NULL")
-    assert calls_to_read(side, octets) < 100
+    assert calls_of(lambda: side.read(octets, 0)) < 100
     assert len(side.frames) == 10_000
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from tests.readings import CAPTURES
-from tests.traffic import Capture, Conversation
+from tests.traffic import Capture, Conversation, together
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.export.clock import Clock
@@ -34,8 +34,7 @@ def of_file(name: str, most: int = 1000, **given: Any) -> Diagram:
 
 
 def of_traffic(*conversations: Conversation, most: int = 1000, **given: Any) -> Diagram:
-    packets = sorted((packet for each in conversations for packet in each.packets), key=lambda packet: packet.time)
-    return layout(sequence_of(Capture(packets), **given), most, whole=True)
+    return layout(sequence_of(Capture(together(*conversations)), **given), most, whole=True)
 
 
 def as_text(diagram: Diagram, width: int | None = None) -> str:
