@@ -28,7 +28,7 @@ help:
 	@echo "make mutants  break the code in known ways; each break must turn its test red (QUICK=1: that of make test)"
 	@echo "make fuzz     change captures at random and check what must hold (MINUTES=60, 10 if not given; SEED=7)"
 	@echo "make bench    measure beside tshark and a walk in C (most of an hour; QUICK=1: some minutes)"
-	@echo "make profile  write docs/stages.md: where the time goes"
+	@echo "make profile  write benchmarks/results/stages.md: where the time goes"
 	@echo "With another Python than python3: make test PYTHON=python3.13"
 
 .venv: $(DEV) $(COMPILED)

@@ -1,4 +1,4 @@
-"""Where the time goes: samples of the running code, by stage of the data path. Writes docs/stages.md: `make profile`.
+"""Where the time goes: samples of the running code, by stage of the data path. Writes benchmarks/results/stages.md: `make profile`.
 
 The innermost function of zmtpscope is noted every millisecond of CPU time (as far as the kernel's clock allows). That
 costs next to nothing, so the shares are those of an undisturbed run. A function belongs to the stage of its module.
@@ -28,7 +28,7 @@ from benchmarks.report import table
 from benchmarks.run import processor
 
 ROOT = HERE.parent
-PAGE = ROOT / "docs" / "stages.md"
+PAGE = HERE / "results" / "stages.md"
 INTERVAL = 0.001
 READINGS = 3
 MAX_FUNCTIONS = 8
@@ -222,7 +222,7 @@ def usual() -> str:
 
 
 def page() -> str:
-    """Return docs/stages.md."""
+    """Return benchmarks/results/stages.md."""
     captures = [
         capture("small", "small", messages=1_000_000),
         capture("reqrep", "reqrep", messages=50_000),
@@ -257,8 +257,8 @@ HEAD = """\
 
 Measured by `make profile`, which writes this page. Each cell is the CPU time of one unit, and its share of the total.
 Costs per packet, frame or message are meaningful in captures with many of them: in `short` every connection is short,
-so the cost per connection dominates. Compiled code ([decisions/compiled.md](decisions/compiled.md)) counts for the
-stage that calls it. [benchmarks/](../benchmarks/README.md) compare with other programs and with larger captures."""
+so the cost per connection dominates. Compiled code ([compiled.md](../../docs/decisions/compiled.md)) counts for the
+stage that calls it. [Other benchmarks](../README.md) compare with other programs and with larger captures."""
 
 USUAL_HEAD = """\
 ## Code on the fast path
