@@ -255,8 +255,8 @@ TABLE = (
         "connections count. The kernel accepts connections even for a program that hangs; a capture does not show "
         "what the program does. A note if it waited for less than 3 s and later connections succeeded.",
         "Octets of the connection are missing from the capture, or of any connection after an open one became silent; "
-        "or the silent side answers. A program that serves "
-        "other connections meanwhile does not hang: it has reached a limit.",
+        "or the silent side answers. A program that serves other connections meanwhile does not hang: it has reached "
+        "a limit.",
         _handshake_timeout,
         ("reconnect-storm", "connection-unanswered", "request-unanswered", "fell-silent", "half-closed"),
     ),

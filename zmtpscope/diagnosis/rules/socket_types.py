@@ -153,7 +153,8 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
     by_identity = grouped((_named_client(each), each) for each in (knowledge.connections if found else ()))
     for (endpoint, identity), met in found.items():
         same = by_identity[endpoint, identity]
-        if knowledge.lost_ns and not any(sooner.last_ns > later.start.ns for sooner, later in pairwise(same)):
+        are_both_used = any(sooner.last_ns > later.start.ns for sooner, later in pairwise(same))
+        if knowledge.lost_ns and not are_both_used:
             continue  # the capture may have lost the end of each
         ignored, replaced, dead = _ignored(same), _replaced(same), _dead(same)
         text = _who_has(same) + (_who_gets_what(same, ignored) if replaced is None else _who_took_over(replaced))
@@ -173,6 +174,7 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
             explains=(IDENTITY,),
             count=len(met),
             last_ns=max(each.finding.last_ns for each in met),
+            proven=are_both_used,
         )
 
 
@@ -313,10 +315,10 @@ TABLE = (
         "warn",
         "Two clients use one identity",
         "Two connections to one ROUTER were open at the same time, and their clients announced the same identity. "
-        "One connection that was captured in two places does not count. A client that reconnected before its old "
-        "connection was closed looks the same, unless data on the old one is not acknowledged any more: then the "
-        "ROUTER has missed its end. An error if one of them sent at least three messages and received none, while "
-        "another received some.",
+        "One connection that was captured in two places does not count. Likely only if nothing is captured on the "
+        "earlier one since: it may have ended. A client that reconnected before its old connection was closed looks "
+        "the same, unless data on the old one is not acknowledged any more: then the ROUTER has missed its end. An "
+        "error if one of them sent at least three messages and received none, while another received some.",
         "The two connections do not overlap, they are one connection captured twice, or the earlier one is silent and "
         "the capture lost packets.",
         _identity_collision,
