@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pathlib
 import shutil
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -23,9 +25,10 @@ from zmtpscope.tui.requests import (
     SavingState,
     StopCapture,
 )
-from zmtpscope.tui.worker.loading import Opened
+from zmtpscope.tui.worker.loading import Loading, Opened
 from zmtpscope.tui.worker.saved_capture import save_files
 from zmtpscope.tui.worker.saving import Saving
+from zmtpscope.tui.worker.views.derived import Derived
 
 WITH_LINKS = CAPTURES / "network" / "pcapng-mixed-links.pcapng"
 
@@ -53,6 +56,22 @@ def test_captured_records_stay_when_the_capture_stops() -> None:
         assert not after.is_live
         worker.ask(OpenList("messages", ListSpec()))
         assert worker.ask(Rows("messages", 0, 5)).rows
+
+
+def test_a_search_does_not_wait_for_packets_before_each_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def noted(name: str, step: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda task: (done.append(name), step(task))[1]
+
+    monkeypatch.setattr(Loading, "step", noted("read", Loading.step))
+    monkeypatch.setattr(Derived, "work", noted("search", Derived.work))
+    followed = ForeignCapture(str(PUBSUB))
+    with worker_with(Opened((str(PUBSUB),), lambda: followed.captures, followed), Options(index=True)) as worker:
+        worker.wait_for(Progress, lambda progress: progress.diagnoses is not None)
+        worker.ask(StopCapture())
+    during = done[done.index("search") : len(done) - done[::-1].index("search")]
+    assert during.count("read") < during.count("search") / 4
 
 
 def test_all_packets_so_far_are_saved(tmp_path: pathlib.Path) -> None:

@@ -67,6 +67,9 @@ IDLE = 10.0
 NOTICE_SECONDS = 0.1
 """Minimum seconds between notices."""
 
+SEARCH_SECONDS = 0.1
+"""Maximum seconds of a search between two reads of live traffic, which may wait long for packets."""
+
 
 class Worker:
     """Answers requests about `opened`, analysed with `options`. `watching` wraps each step."""
@@ -157,12 +160,13 @@ class Worker:
             yield partial(self._search_on, *self._search)
         if self._views.is_behind:
             yield self._views.step
-        while self._loading.arrived:  # a search begins when nothing is left to derive
-            yield self._views.derived.step
-            if self._views.derived.counter.is_searching:
+        until = time.monotonic() + (SEARCH_SECONDS if self._opened.followed is not None else 0)
+        derived = self._views.derived
+        while self._loading.arrived or (self._has_time and derived.is_behind):
+            yield derived.step
+            # a search begins when nothing is left to derive
+            if time.monotonic() > until and (derived.counter.is_searching or not self._loading.arrived):
                 return
-        if self._has_time and self._views.derived.is_behind:
-            yield self._views.derived.step
 
     @property
     def _has_time(self) -> bool:
