@@ -13,8 +13,11 @@ from textual.events import Key, Paste
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
+from tests.readings import CAPTURES
 from tests.suites import some
-from tests.tui.workers import worker_socket
+from tests.tui.workers import socket_of, worker_socket
+from zmtpscope.dissect import Options
+from zmtpscope.live.followed_captures import ForeignCapture
 from zmtpscope.tui.app import Inspector
 from zmtpscope.tui.causes_bar import CausesBar
 from zmtpscope.tui.follow_pane import FollowPane
@@ -28,6 +31,7 @@ from zmtpscope.tui.widgets.columns import GAP
 from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.table_view import TableView
 from zmtpscope.tui.worker.counted import view_titles
+from zmtpscope.tui.worker.loading import Opened
 from zmtpscope.tui.worker.search import Search
 
 PATIENCE = 60.0
@@ -89,6 +93,46 @@ def test_the_value_under_the_cursor_becomes_a_filter_and_back_leads_out_of_it() 
         assert app.records.spec.filter == ""
 
     used(use)
+
+
+@pytest.mark.parametrize("keys", [(), ("4",), ("6",), ("9",)])
+def test_a_low_screen_shows_rows(keys: tuple[str, ...]) -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        await pilot.press(*keys)
+        await until(pilot, lambda: isinstance(app.focused, RowList | TableView) and app.focused.count > 0)
+        await pilot.pause()
+        shown = app.focused
+        assert isinstance(shown, RowList | TableView)
+        assert shown.size.height - shown.heading_lines >= 2
+
+    used(use, "problems/subscription-lost-on-reconnect.pcap", size=(40, 10))
+
+
+def test_a_low_screen_shows_fields_while_they_have_the_focus() -> None:
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        details = app.records.details
+        await until(pilot, lambda: details.size.height == 0)
+        await pilot.press("enter")
+        await until(pilot, lambda: details.fields.size.height >= 2 and details.size.height >= 2)
+        await pilot.press("tab")
+        await until(pilot, lambda: details.panes.octets.size.height >= 2)
+
+    used(use, size=(40, 10))
+
+
+def test_a_live_list_follows_its_end_until_the_cursor_moves() -> None:
+    async def run() -> None:
+        followed = ForeignCapture(str(CAPTURES / PUBSUB))
+        opened = Opened((str(CAPTURES / PUBSUB),), lambda: followed.captures, followed)
+        with socket_of(opened, Options(index=True)) as end:
+            app = Inspector(end, "a file")
+            async with app.run_test(size=(140, 20)) as pilot:
+                rows = app.records.rows
+                await until(pilot, lambda: rows.count > 1 and rows.cursor == rows.count - 1)
+                await pilot.press("k")
+                assert not rows.following
+
+    asyncio.run(run())
 
 
 def test_a_filter_is_typed_and_remembered() -> None:

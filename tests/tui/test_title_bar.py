@@ -47,6 +47,12 @@ def test_diagnoses_are_counted_once_all_records_are_known(progress: Progress, wo
     assert said(progress) == f"a.pcap  80 messages  2 connections  {words}"
 
 
+def test_a_narrow_line_keeps_the_diagnoses() -> None:
+    progress = replace(READ, diagnoses="1 error, 2 warnings")
+    assert said(progress, columns=54) == "a.pcap  2 connections  1 error, 2 warnings: see 9"
+    assert said(progress, columns=40) == "a.pcap  1 error, 2 warnings: see 9"
+
+
 def test_the_name_is_cut_without_room() -> None:
     text = said(replace(READ, diagnoses="1 error"), "a-capture-with-a-very-long-name.pcap", 60)
     assert text == "a-capture-wit…  80 messages  2 connections  1 error: see 9"

@@ -65,6 +65,9 @@ PROBLEMS = "problems"
 """Name of the view whose count the title bar shows."""
 WORKER_GONE = "zmtpscope: the process that reads the capture has ended, which it never should; please report it"
 
+LOW = 19
+"""Maximum lines of a low screen. Its lists keep most of them."""
+
 WIDGETS = (LineView, RowList, FieldTree, HexView, TableView)
 ALWAYS_QUITS = Binding("ctrl+c", "quit", "Quit", show=False, priority=True)
 
@@ -77,6 +80,12 @@ class Inspector(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [ALWAYS_QUITS, *bindings()]
     CSS = """
     ContentSwitcher { height: 1fr; }
+    .-low CausesBar { max-height: 1; }
+    .-low CutCells { max-height: 2; border-top: none; background: $surface; }
+    .-low DetailsPane { height: 0; border-top: none; }
+    .-low DetailsPane:focus-within { height: 100fr; border-top: solid $foreground 20%; }
+    .-low DetailsPane > BytePanes { height: 0; }
+    .-low DetailsPane > BytePanes:focus-within { height: 9fr; }
     """
 
     def __init__(self, end: socket.socket, what: str, filter: str = "", profile: str = profiles.DEFAULT) -> None:
@@ -98,6 +107,7 @@ class Inspector(App[None]):
         self._marks_of = -1
         """`Progress.epoch` of the marks on the screen."""
         self._is_paused = False
+        self._is_live = False
         self._harmless = HarmlessLines()
         self._states: dict[str, ListState] = {}
         """List states received and not yet shown, by name of the list."""
@@ -132,10 +142,14 @@ class Inspector(App[None]):
     async def on_mount(self) -> None:
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the shell overwrote the screen
         self._show_theme()
+        self.on_resize()
         self.records.rows.focus()
         self.records.filter_bar.set_history(self.profile.filters)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end, 128 + signal.SIGTERM)
         self.run_worker(reported(self, self._learn_views()))  # handlers do not wait for it: keys would, too
+
+    def on_resize(self) -> None:
+        self.set_class(self.size.height <= LOW, "-low")
 
     async def _learn_views(self) -> None:
         self._views = (MESSAGES, *await self.client.ask(Views()))
@@ -150,6 +164,9 @@ class Inspector(App[None]):
             self._banner.show(notice.problems)
             self._causes_bar.show(notice.causes)
             self.records.show_nothing(notice.nothing)
+            if notice.is_live and not self._is_live:
+                self._is_live = True
+                self.records.rows.follow(True)
             if notice.is_done and self._marks_of != notice.epoch:
                 self._marks_of = notice.epoch
                 self.run_worker(reported(self, self.records.load_marks()))

@@ -97,8 +97,10 @@ class TitleBar(Horizontal):
             words.append(f"writing {self._saving.path}{part}")
         if self._is_paused:
             words.append("paused: space goes on")
-        text = GAP.join(words)
-        room = max(MIN_NAME, self._line.content_size.width - cell_len(text) - len(GAP))
+        width = self._line.content_size.width - len(GAP)
+        while len(words) > 1 and cell_len(GAP.join(words)) > width - MIN_NAME:
+            del words[0]  # the numbers of messages and connections
+        room = max(MIN_NAME, width - cell_len(GAP.join(words)))
         name = Text(self.what, no_wrap=True)
         name.truncate(room, overflow="ellipsis")
         # no layout of the whole screen, since progress changes often

@@ -31,6 +31,17 @@ def test_columns_with_the_highest_rank_are_hidden_first() -> None:
     assert names(60) == ["time", "topic", "payload"]
 
 
+def test_a_hidden_column_is_shown_if_a_wider_one_has_no_room() -> None:
+    columns = (
+        TableColumn("peer", "peer", is_name=True),
+        TableColumn("messages", "messages", is_number=True, rank=2),
+        TableColumn("finding", "finding", is_name=True, rank=1),
+        TableColumn("ended", "ended"),
+    )
+    shown = lay_out(columns, [30, 8, 40, 16], 60)
+    assert [columns[slot.column].name for slot in shown] == ["peer", "messages", "ended"]
+
+
 @pytest.mark.parametrize(
     ("width", "slots"),
     [

@@ -40,9 +40,9 @@ def lay_out(columns: Sequence[TableColumn], widths: Sequence[int], width: int, m
     """Place columns side by side after `margin`, within `width` cells. The last text column takes the rest.
 
     If the line is too narrow, texts are narrowed first, then names. If that is not enough, columns are hidden: the
-    highest `rank` first, from right to left, and rank 0 never.
+    highest `rank` first, from right to left, and rank 0 never. Hidden columns that then fit are shown again.
     """
-    shown = list(range(len(columns)))
+    shown, hidden = list(range(len(columns))), list[int]()
     least = [
         size if column.is_number or column.is_name else min(size, MIN_TEXT)
         for column, size in zip(columns, widths, strict=True)
@@ -52,6 +52,10 @@ def lay_out(columns: Sequence[TableColumn], widths: Sequence[int], width: int, m
         if not columns[out].rank:
             break
         shown.remove(out)
+        hidden.append(out)
+    for back in reversed(hidden):
+        if _needed(more := sorted([*shown, back]), least) <= width - margin:
+            shown = more
     widths = _shrunk(columns, shown, widths, width - margin)
     slots, start = [], margin
     for index in shown:

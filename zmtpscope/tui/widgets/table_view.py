@@ -29,6 +29,8 @@ OPENED, CLOSED, LEAF = "▾ ", "▸ ", "  "
 INDENT = 2
 MARGIN = 1
 MAX_OPENED = 1000
+MAX_LOW = 8
+"""Maximum height of a table with a single line above the headings."""
 NO_TABLE = Table((), (), 0, 0)
 
 
@@ -274,12 +276,12 @@ class TableView(LineView):
         """Return the lines above the table, with the number of hidden columns and the keys that show them."""
         keys = ((self._shift, "["), (self._without_room, "]"))
         more = ", ".join(f"{count} with {key}" for count, key in keys if count > 0)
-        texts = list(self._table.text)
+        texts = list(self._table.text[: 1 if self.size.height <= MAX_LOW else None])
         if not (more and self._table.rows):
             return texts
         more, room = f"more columns: {more}", self.width - 2 * MARGIN
         for place, text in enumerate(texts):
-            if width_of(text) + GAP + len(more) <= room:
+            if width_of(text) + GAP + len(more) <= room or self.size.height <= MAX_LOW:
                 texts[place] = fitted(text, room - len(more)) + more
                 return texts
         return [*texts, f"{more:>{max(0, room)}}"]

@@ -50,7 +50,7 @@ class PeersView(DerivedView):
         found = peers(self.derived.knowledge)
         text = [
             f"{counted(len(found), 'peer')}, each with all its connections, also after a return",
-            f"lifelines, over the time of the capture: {CONNECTED} connected, {ENDED} a connection ended, {AWAY} away",
+            f"lifelines: {CONNECTED} connected, {ENDED} a connection ended, {AWAY} away",
         ]
         return table_of(columns, list(map(self._line, found)), wanted, text)
 

@@ -73,6 +73,7 @@ class RequestsView(DerivedView):
         shown_time = shown_times(self.store, wanted.time)
         columns = (
             Column("request", "REQUEST", self._content, is_name=True),
+            Column("conn", "CONN", str, is_number=True, rank=1),
             Column("outcome", "OUTCOME"),
             Column("requests", "REQUESTS", scaled, is_number=True, rank=1),
             Column("unanswered", "NO REPLY", scaled, is_number=True),
@@ -92,6 +93,7 @@ class RequestsView(DerivedView):
         outcomes = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES[1:] if counts[name])
         values = {
             "request": f"{name_of(connection, asker)} > {name_of(connection, 1 - asker)}",
+            "conn": connection.stream.conn,
             "outcome": outcomes or "all answered",
             "requests": asking.requests,
             "unanswered": asking.without_reply or None,
@@ -181,11 +183,12 @@ def _text(found: Sequence[Asking]) -> Iterator[str]:
         counts += asking.counts
         latency.merge(asking.latency)
     if not counts:
-        yield "no requests were seen; DEALER and ROUTER need envelopes or call ids to tell requests from replies"
+        yield "no requests were seen"
+        yield "DEALER and ROUTER: only with an empty frame before requests, or ids in calls"
         return
     parts = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts[name])
     yield f"{counted(sum(asking.requests for asking in found), 'request')}: {parts}"
     half, most = latency.median, latency.quantile(0.99)
     if half is not None and most is not None and latency.most is not None:
         slowest = seconds(latency.most)
-        yield f"half were answered within {seconds(half)}, 99 % within {seconds(most)}, the slowest within {slowest}"
+        yield f"half answered within {seconds(half)}, 99 % within {seconds(most)}, the slowest within {slowest}"

@@ -43,13 +43,13 @@ COLUMNS = (
     Column("records", "RECORDS", scaled, is_number=True),
     Column("messages", "MSGS", scaled, is_number=True),
     Column("octets", "OCTETS", scaled, is_number=True),
-    Column("rate", "MSG/S", scaled, is_number=True),
+    Column("rate", "MSG/S", scaled, is_number=True, rank=1),
     Column("busiest", "BUSIEST/S", scaled, is_number=True, rank=1),
     Column("p50", "P50", scaled, is_number=True),
     Column("p90", "P90", scaled, is_number=True, rank=1),
     Column("p99", "P99", scaled, is_number=True),
     Column("max", "MAX", scaled, is_number=True),
-    Column("plot", "OVER TIME, OR HOW MANY", order=len, is_plot=True),
+    Column("plot", "GRAPH", order=len, is_plot=True),
 )
 
 
