@@ -49,7 +49,7 @@ def test_diagnoses_are_counted_once_all_records_are_known(progress: Progress, wo
 
 def test_a_narrow_line_keeps_the_diagnoses() -> None:
     progress = replace(READ, diagnoses="1 error, 2 warnings")
-    assert said(progress, columns=54) == "a.pcap  2 connections  1 error, 2 warnings: see 9"
+    assert said(progress, columns=64) == "a.pcap  2 connections  1 error, 2 warnings: see 9"
     assert said(progress, columns=40) == "a.pcap  1 error, 2 warnings: see 9"
 
 

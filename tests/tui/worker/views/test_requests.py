@@ -80,7 +80,7 @@ def test_a_view_without_requests_reports_it() -> None:
 
 
 def test_connections_with_equal_names_have_numbers() -> None:
-    table = view_of_capture("requests", "problems/request-lost.pcap").table()
+    table = view_of_capture("requests", "problems/lazy-pirate.pcap").table()
     rows = cells(table, "request", "conn", depth=0)
     assert len(rows) > len({name for name, _ in rows})
     assert len(rows) == len(set(rows))
