@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.segment import Segment
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.strip import Strip
@@ -105,8 +105,3 @@ class FileMenu(_Choice):
 
     def on_directory_tree_file_selected(self, event: DirectoryTree.FileSelected) -> None:
         self.dismiss(str(event.path))
-
-
-async def may_overwrite(app: App[Any], path: str) -> bool:
-    choices = [("no", "No"), ("yes", "Overwrite it")]
-    return await app.push_screen_wait(Menu(f"{path} is there already", choices)) == "yes"

@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
 from textual.app import App
 from textual.containers import Vertical
 from textual.message import Message
@@ -16,7 +17,7 @@ from zmtpscope.tui.client import Client, RequestFailed, WorkerGone
 from zmtpscope.tui.commands import CommandError
 from zmtpscope.tui.menu import Menu
 from zmtpscope.tui.profiles import ProfileError
-from zmtpscope.tui.requests import FollowsOf
+from zmtpscope.tui.requests import FollowsOf, SaveCapture, SaveRows, SaveTable
 
 
 async def reported(notifying: App[Any] | Widget, task: Coroutine[Any, Any, None]) -> None:
@@ -26,6 +27,14 @@ async def reported(notifying: App[Any] | Widget, task: Coroutine[Any, Any, None]
             await task
     except (RequestFailed, CommandError, ProfileError) as error:
         notifying.notify(str(error), severity="error", markup=False)
+
+
+async def save(app: App[Any], client: Client, asked: SaveCapture | SaveRows | SaveTable) -> None:
+    """Write a file; if it exists, only if the user agrees."""
+    choices = [("no", "No"), ("yes", "Overwrite it")]
+    if await client.ask(asked) or await app.push_screen_wait(Menu(f"{asked.path} exists", choices)) != "yes":
+        return
+    await client.ask(replace(asked, force=True))
 
 
 class Pane(Vertical):
@@ -80,7 +89,6 @@ class Pane(Vertical):
         self.post_message(self.Left(self))
 
     def perform(self, task: Coroutine[Any, Any, None]) -> None:
-        """Run a task beside the handlers, and show an error if it fails."""
         self.run_worker(reported(self, task))
 
     async def follow_record(self, number: int, argument: str) -> None:
@@ -97,5 +105,4 @@ class Pane(Vertical):
             raise CommandError(f"there is no {chosen} to follow here: {', '.join(offered)}")
 
     async def choose(self, question: str, choices: list[tuple[str, str]]) -> str:
-        """Return the chosen name, or "" if the user chose none."""
         return await self.app.push_screen_wait(Menu(question, choices))

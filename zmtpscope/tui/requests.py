@@ -260,8 +260,6 @@ class ViewTitle(Struct, frozen=True, array_like=True):
 
 
 class Views(Request[tuple[ViewTitle, ...]], frozen=True):
-    """Request all views, in the order of their keys."""
-
     reply: ClassVar[object] = tuple[ViewTitle, ...]
 
 
@@ -294,8 +292,6 @@ class TableOf(Request[Table], frozen=True):
 
 
 class FilterProblem(Struct, frozen=True, array_like=True):
-    """An error in a filter, at a character position."""
-
     message: str
     place: int
 
@@ -473,8 +469,6 @@ class Progress(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ListChanged(Struct, frozen=True, array_like=True, tag=True):
-    """A list has more rows, or is complete."""
-
     state: ListState
 
 
@@ -490,6 +484,4 @@ class SavingState(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Failure(Struct, frozen=True, array_like=True):
-    """The reason why a request failed, as a sentence."""
-
     message: str
