@@ -51,7 +51,7 @@ def open(
 
 
 class View(Sequence[R], Tabular[R]):
-    """Records of a capture, in the order in which they became known."""
+    """Records in the order in which they became known."""
 
     def __init__(self, store: Store, record: type[R], numbers: NDArray[np.int64]) -> None:
         super().__init__(record, store.options)
@@ -139,7 +139,6 @@ class View(Sequence[R], Tabular[R]):
         return batch
 
     def _warn(self) -> None:
-        """Warn if octets could not be read again."""
         problem, self._store.problem = self._store.problem, None
         if problem is not None:
             warnings.warn(f"{problem}; bodies are missing", CaptureWarning, stacklevel=3)

@@ -93,7 +93,7 @@ class Sniffer(Records[R]):
 
 
 def _batches(capture: OwnCapture, analyser: Analyser) -> Generator[Batch]:
-    """Yield batches, and empty ones while no traffic arrives, so that the caller can check whether to stop."""
+    """Yield empty batches while no traffic arrives, so that the caller can check whether to stop."""
     for step in analyser.steps(capture.captures):
         yield from step
         yield Batch([])

@@ -242,7 +242,7 @@ def _source(given: dict[str, Any], notation: Notation) -> Messages | None:
 
 
 def _check_message(socket_type: str, parts: list[bytes]) -> None:
-    """Raise `BadMessage` for a message that the socket type cannot send."""
+    """Raise `BadMessage` if the socket type cannot send the message."""
     from zmtpscope.live.cat.message_input import BadMessage
     from zmtpscope.zmtp.peer.patterns import outgoing
 

@@ -66,7 +66,7 @@ CAPTURES = {
     ),
 }
 SHOWN, SHOWN_COMMANDS = "late-subscriber", 2
-"""The capture of `zmtpscope demo` without a NAME, and how many of its commands are run."""
+"""The capture without a NAME, and the number of its commands to run."""
 
 
 @command(short_help="Try zmtpscope on captures that are installed with it.")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SELECTORS = ("conn", "peer", "topic", "filter")
 
 MAX_SHOWN = 5
-"""Number of names that an error about an unknown one lists."""
+"""Names that an error about an unknown name lists."""
 
 
 @command(short_help="Show one conversation: a connection, a peer or a topic.")
@@ -169,7 +169,7 @@ def _body_files(given: dict[str, Any]) -> Iterator[BodyFiles | None]:
 
 
 def _writer(given: dict[str, Any], first_time: Callable[[], int | None]) -> Callable[[Iterable[Selected]], int]:
-    """Return the function that writes the records of a batch and returns their number."""
+    """Return a function that writes records and returns their number."""
     from zmtpscope.export.json_lines import escaped, line_of
 
     text = None

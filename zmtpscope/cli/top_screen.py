@@ -139,7 +139,7 @@ class TopScreen(Output):
         self._keyboard = Keyboard()
         self._open = ExitStack()
         self._held: dict[str, list[Row]] | None = None
-        """Rows that are shown while the screen is paused."""
+        """Rows while the screen is paused."""
         self._shown: list[Row] = []
         self._drawn = 0.0
         self._size = self._console.size

@@ -1,7 +1,5 @@
-"""Print a conversation as text, with full bodies and numbered frames.
-
-Messages of side 0, which opened the connection, start with `>`, messages of side 1 with `<`.
-"""
+"""Print a conversation with full bodies and numbered frames. Messages of side 0, which opened the connection, start
+with `>`, messages of side 1 with `<`."""
 
 from __future__ import annotations
 

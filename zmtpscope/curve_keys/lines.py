@@ -105,7 +105,7 @@ def key_line(label: str, fields: list[bytes], number: int) -> KeyLine | None:
 
 
 def build_key_line(line: KeyLine) -> bytes:
-    """Write the keys in hex, with the line end. `key_line` parses it."""
+    """Write keys in hex, with the line end. `key_line` parses it."""
     keys = [key.hex() for key in (line.public, line.value, line.server) if key is not None]
     if line.label == SERVER_PUBLIC:
         keys.append("-")

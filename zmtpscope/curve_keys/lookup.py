@@ -106,8 +106,7 @@ class Keys:
         return KeysMark(self.generation, [(file.readings, file.contents.digest()) for file in self._files])
 
     def resume(self, mark: KeysMark) -> None:
-        """Continue the generations of another `Keys`: at its generation if the files have equal keys, otherwise at
-        the next one."""
+        """Continue at the other's generation if the files have equal keys, otherwise at the next one."""
         is_same = len(mark.files) == len(self._files)
         for file, (readings, digest) in zip(self._files, mark.files, strict=False):
             is_same_file = file.contents.digest() == digest
@@ -189,7 +188,7 @@ class Keys:
 
     @property
     def readable_by_others(self) -> list[Path]:
-        """Return the files with secrets that the group or other users may read (POSIX only)."""
+        """Return files with secrets that the group or other users may read (POSIX only)."""
         return [
             file.path
             for file in self._files

@@ -98,10 +98,8 @@ class Analyser:
         yield from self.finish_captures(captures)
 
     def steps(self, captures: Captures) -> Iterator[Iterator[Batch]]:
-        """Yield the batches of each block, and if `captures` still grow the ones that time alone decides.
-
-        Read each step before asking for the next one, and call `finish_captures` after the last one.
-        """
+        """Yield the batches of each block and, if `captures` grow, those that time alone decides. Read each step
+        before asking for the next one, and call `finish_captures` after the last one."""
         self.begin(captures.files)
         for block in captures:
             yield self.feed(block, captures.follow)
@@ -221,7 +219,7 @@ class Analyser:
                 yield from self._flush()
 
     def messages_so_far(self) -> tuple[int, int]:
-        """Return the number of messages of all connections, open ones included, and of connections that use ZMTP."""
+        """Return the numbers of messages, also of open connections, and of connections that use ZMTP."""
         messages, connections = self.summary.messages + self.fast_path.messages, self.fast_path.known_connections
         for connection in self.connections.values():
             if connection.view.is_zmtp:

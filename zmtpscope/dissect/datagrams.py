@@ -149,7 +149,7 @@ class Datagrams:
         return np.array([not self.forced.isdisjoint(ports_of(key)) for key in keys], np.bool_)
 
     def finish(self, ordinal: int) -> None:
-        """Write findings that were only counted, and multicast groups without a host."""
+        """Write counted findings, and multicast groups without a host."""
         self.multicasts.finish(ordinal)
         for flow in self.flows.values():
             flow.writer.counted_findings(ordinal)

@@ -48,7 +48,6 @@ class Rows:
         return self._holds(condition, np.arange(len(self.columns)))
 
     def _holds(self, condition: Condition, rows: Int64) -> Bool:
-        """Return a mask of the `rows` that fulfil a condition."""
         if isinstance(condition, Inverted):
             return ~self._holds(condition.of, rows)
         if isinstance(condition, Every | Either):

@@ -161,7 +161,6 @@ def _pack_units(units: Sequence[Unit | None], keep: Callable[[bytes], tuple[int,
 
 
 def _as_tuple(node: FieldNode) -> tuple[Any, ...]:
-    """Convert a node to tuples for `marshal`."""
     return node.name, node.start, node.length, node.value, [_as_tuple(child) for child in node.children]
 
 

@@ -118,8 +118,8 @@ class SegmentIndex:
         return b"".join(parts)
 
     def whole_packets(self, stream: Stream, start: int, stop: int, count: int, most: int) -> list[WholePacket]:
-        """Return at most `most` packets that carried octets of a stream. Packets whose octets are not in a file
-        unchanged are skipped. Raises `OctetsError`."""
+        """Return at most `most` packets that carried octets of a stream. Packets that are not in an unchanged file
+        are skipped. Raises `OctetsError`."""
         found: list[WholePacket] = []
         for table, rows, begins in self._rows(stream, start, stop, count):
             columns = [getattr(table, name).take(rows).tolist() for name in OF_SEGMENTS]

@@ -151,7 +151,6 @@ class Store:
         return whole
 
     def _find_packets(self, records: list[Record], count: int) -> None:
-        """Look up the packets of the units of records."""
         for record in records:
             unit = record.unit
             if unit is not None and len(unit.slices) == 1 and unit.slices[0].packet == LATER:

@@ -86,7 +86,6 @@ class Streams:
 
 
 def _signed(conn_id: str) -> int:
-    """Reinterpret a connection id as a signed 64-bit integer."""
     return int.from_bytes(bytes.fromhex(conn_id), signed=True)
 
 

@@ -1,4 +1,4 @@
-"""Reads the two sides of one ZMTP connection in packet order, and writes the results as records."""
+"""Reads the two sides of a connection in packet order, and writes records."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class ZmtpConnection:
         return self.negotiation.version in ("1.0", "2.0") or any(reader.has_no_boxes for reader in readers)
 
     def finish(self) -> None:
-        """Write pending records, and then the connection itself."""
+        """Write pending records, then the connection."""
         tcp = self.tcp
         arrival = tcp.end
         if not self.negotiation.settled:

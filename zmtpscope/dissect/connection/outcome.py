@@ -24,7 +24,7 @@ class SideOutcome(NamedTuple):
     end: int
     """Octets of the stream, holes included."""
     units: int
-    """Number of greetings, commands and messages."""
+    """Greetings, commands and messages."""
     messages: int = 0
     frames: int = 0
     body_octets: int = 0
@@ -224,7 +224,7 @@ def unseen(side: TcpSide, peer: TcpSide) -> int:
 
 
 def count(outcome: Outcome, number: int, summary: Summary) -> None:
-    """Add a number of connections with one outcome, whose counts are totals over all of them."""
+    """Add connections with one outcome, whose counts are totals over all of them."""
     without = "none" if outcome.version in ("1.0", "2.0") else "unknown"
     summary.connections += number
     summary.versions[(outcome.version or "unknown") + (" over WebSocket" if outcome.is_websocket else "")] += number

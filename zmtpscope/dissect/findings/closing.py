@@ -40,7 +40,7 @@ ZMQ_HANDSHAKE_IVL.
 SILENT_HINT = "its ZAP handler never answered, or answered 300 (temporary failure); or the process hangs"
 
 SERVERS_NAMED = 3
-"""Number of non-matching server keys that the finding names."""
+"""Non-matching server keys that the finding names."""
 
 
 Sides = tuple[SideState, SideState]

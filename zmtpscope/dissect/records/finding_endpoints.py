@@ -31,7 +31,7 @@ class FindingEndpoints:
 
     endpoints: dict[Endpoint, AtEndpoint] = field(default_factory=dict)
     elsewhere: int = 0
-    """Number of findings at other endpoints."""
+    """Findings at other endpoints."""
     clients: int = 0
 
     def add(self, count: int, endpoint: Endpoint, client: str, packet: Stamp, hint: str | None) -> None:

@@ -103,10 +103,8 @@ class Pending(Generic[T]):
         self.waiting[side].append(item)
 
     def drain(self, since: int | None) -> list[tuple[int, T]]:
-        """Return (side, item) pairs that can be written now.
-
-        `since` is the ordinal of the segment that showed ZMTP; None: nothing is written yet.
-        """
+        """Return (side, item) that can be written now. `since` is the ordinal of the segment that showed ZMTP; None:
+        nothing is written yet."""
         if not (self.waiting[0] or self.waiting[1]):
             return []
         taken: list[tuple[int, T]] = []

@@ -162,7 +162,7 @@ class Payloads:
         return {"protocol": made.protocol, "summary": made.summary, "fields": made.fields}
 
     def text(self, row: int) -> str:
-        """Return the summary of a plain text message."""
+        """Return the summary of plain text."""
         texts, behind = self.texts, int(self.texts.index[row]) + 1
         frames = range(behind - int(self.counts[row]), behind)[:LONGEST_SUMMARY]
         places = [(int(texts.starts[frame]), int(texts.sizes[frame])) for frame in frames]
@@ -294,7 +294,7 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def _shown(self) -> tuple[Int64, NDArray[np.int8]]:
-        """Return the body octets shown of each frame, and `kept` of each row."""
+        """Return octets to show of each frame, and `kept` of each row."""
         options, lengths = self.options, self.held
         if options.bodies == "none":
             return lengths, np.zeros(len(self), np.int8)

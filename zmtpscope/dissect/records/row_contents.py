@@ -199,7 +199,7 @@ class RowMessages:
         # by row
         self.content: list[int] = (content - first).tolist()
         self.ends: list[int] = ends.tolist()
-        """The index of the frame after the row, among the selected frames."""
+        """The frame after the row, among the selected frames."""
         # by frame
         self.bodies: list[int] = bodies.tolist()
         """Stream offset of the body."""

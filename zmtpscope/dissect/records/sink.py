@@ -52,7 +52,7 @@ def count_word(counter: Counter[str], word: str, count: int = 1) -> None:
 
 
 MAX_ENDPOINTS = 65_536
-"""Number of ZMTP endpoints that are reported once each, and of other endpoints that are counted one by one."""
+"""ZMTP endpoints that are reported once each, and other endpoints that are counted one by one."""
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ LATER = 0
 
 
 class PacketSlice(NamedTuple):
-    """The stream octets `start..stop`, carried by the packet with the reference `packet`."""
+    """The packet with this reference carried the stream octets `start..stop`."""
 
     packet: int
     start: int
@@ -206,12 +206,12 @@ class Table:
         return self.sender.peer_socket_type
 
     def length(self, first: int, last: int) -> int:
-        """Return the number of captured octets from the header of frame `first` to the end of frame `last`."""
+        """Return the captured octets from the header of frame `first` to the end of frame `last`."""
         body = int(self.bodies[last])
         return body + min(int(self.sizes[last]), self.end - body) - int(self.offsets[first])
 
     def head(self, frame: int, limit: int | None = None) -> bytes | None:
-        """Return the first octets of the body of `frame`, at most `limit`, or None if they were not kept."""
+        """Return at most `limit` first octets of the body, or None if they were not kept."""
         return self.sender.head(int(self.bodies[frame]), int(self.sizes[frame]), limit)
 
     def change(self, **fields: Any) -> None:
@@ -343,7 +343,7 @@ def senders_of_rows(tables: Sequence[MessageTable | FrameTable]) -> Int64:
 
 
 def begins_of(tables: Sequence[Table]) -> list[int]:
-    """Return the place of the first row of each table among the rows of all tables together, and of the end."""
+    """Return the place of each table's first row among the rows of all tables, and of the end."""
     return [*accumulate(map(len, tables), initial=0)]
 
 

@@ -30,12 +30,12 @@ FRAME_WEIGHT = 32
 """Memory in octets of a frame of an incomplete message."""
 
 FEW_FRAMES = 16
-"""Number of values below which Python sums faster than numpy."""
+"""With fewer values Python sums faster than numpy."""
 
 NO_ROW, FIRST_ROW = np.empty(0, np.int64), np.zeros(1, np.int64)
 
 KNOWN_SIZES = 64
-"""Number of last frame sizes to remember."""
+"""Last frame sizes to remember."""
 
 
 class Assembly:
@@ -122,7 +122,7 @@ class Assembly:
             self._note_end(context)
 
     def _note_end(self, context: Context) -> None:
-        """Remember the arrival of the last carried octet, while it is known."""
+        """Remember when the last carried octet arrived, while that is known."""
         last = min(self.carried.bodies[-1] + self.carried.sizes[-1], context.end) - 1
         if last >= context.arrivals.begin:
             self.frame_end = context.arrivals.at(last)
@@ -245,7 +245,7 @@ class Assembly:
         del self.frame_packets[:count], self.frame_times[:count]
 
     def _take_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
-        """Count the messages that end with the frames `last`, and make rows if wanted."""
+        """Count messages, which end with the frames `last`, and make rows if wanted."""
         frames, count = self.carried, int(last[-1]) + 1
         self.message_count += len(last)
         self.last_message = frames.offsets[int(last[-2]) + 1 if len(last) > 1 else 0]

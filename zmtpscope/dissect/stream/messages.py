@@ -79,7 +79,7 @@ class Messages:
         insort(self.holes, offset)
 
     def forget_holes(self) -> None:
-        """Forget old holes, before messages already dissected."""
+        """Forget holes before messages already dissected."""
         if len(self.holes) > MAX_HOLES:
             seen = [0 if each.payloads is None else each.payloads.seen_to for each in self.assemblies()]
             del self.holes[: max(bisect_left(self.holes, min(seen)), len(self.holes) - MAX_HOLES)]

@@ -140,7 +140,7 @@ class Negotiation:
         return False
 
     def _step_by_step(self, block: BlockView) -> None:
-        """Settle the general case piece by piece, in order of arrival."""
+        """Settle the general case, in order of arrival."""
 
         def feed(side: int, entry: int | Hole) -> bool:
             stream = self.streams[side]
@@ -176,7 +176,7 @@ class Negotiation:
         return True
 
     def _last_octets(self, ordinal: int) -> Arrival:
-        """Return the packet with the last octets of either side, with this ordinal."""
+        """Return the arrival of the last octets, with this ordinal."""
         ends = [stream.arrivals.at(stream.end) for stream in self.streams if stream.arrivals.ends]
         return max(ends)._replace(ordinal=ordinal)
 

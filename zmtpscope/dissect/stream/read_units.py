@@ -39,9 +39,9 @@ class ReadUnits:
     """Emits the parsed units of one side to `outputs`."""
 
     type_known: int | None = None
-    """Ordinal of the segment with the side's socket type."""
+    """Ordinal of the segment with the socket type."""
     identity_from: int | None = None
-    """Stream offset of the unit with the side's identity."""
+    """Stream offset of the unit with the identity."""
     has_part_of_a_handshake = False
     """Whether octets of the greeting or of a handshake command are missing."""
 
@@ -116,7 +116,7 @@ class ReadUnits:
         return Unit(event.regime, event.start, octets, slices)
 
     def repeat(self, reader: UnitReader, given: dict[str, int]) -> None:
-        """Emit findings that a reader only counted. `given` are the counts already emitted."""
+        """Emit findings that a reader only counts. `given` are the emitted counts."""
         last = self.arrivals.end - 1
         for id_, (count, offset) in reader.repeats.items():
             more = count - given.get(id_, 0)

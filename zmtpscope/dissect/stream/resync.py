@@ -368,7 +368,7 @@ class FrameSearch:
         return True
 
     def _trim(self) -> None:
-        """Give up octets and trials beyond the limits, if there are enough of them."""
+        """Give up octets and trials, if enough of them exceed the limits."""
         octets, segments = len(self.data) - RETAINED, len(self.edges) - RETAINED_SEGMENTS
         if octets < RETAINED // TRIMMED and segments < RETAINED_SEGMENTS // TRIMMED:
             return

@@ -36,7 +36,7 @@ def put_in_order(block: SegmentBlock, latest: int, last_seen: Callable[[bytes], 
 
 
 def _suspects(block: SegmentBlock, latest: int) -> Iterator[tuple[bytes, list[int]]]:
-    """Yield a key and all rows of each connection with a row that may be older than the preceding one."""
+    """Yield key and rows of each connection with a row that may be older than the preceding one."""
     numbers: dict[bytes, int] = {}
     of_keys = [numbers.setdefault(min(key, reverse(key)), len(numbers)) for key in block.keys]
     of_rows = np.array(of_keys, np.int64)[block.flows]

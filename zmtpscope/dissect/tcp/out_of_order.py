@@ -65,7 +65,7 @@ class OutOfOrder:
         self.waiting: list[Waiting] = []
         """Waiting pieces by position; these never overlap."""
         self.octets = self.segments = 0
-        """Number of waiting octets, and of their pieces."""
+        """Waiting octets, and their pieces."""
         self.packets = 0
         """Packets of the connection while segments waited."""
         self.clock: int | None = None

@@ -250,7 +250,7 @@ class Reassembler:
             out_of_order.clock = None
 
     def wait_for_end(self, side: TcpSide, at: Arrival) -> None:
-        """Wait for the missing octets before a FIN, as for any hole."""
+        """Wait for octets before a FIN, as for any hole."""
         assert side.finish is not None
         end = Waiting(side.finish, b"", 0, [Piece(0, at.packet, at.time)])
         side.out_of_order = side.out_of_order or OutOfOrder()
@@ -259,10 +259,8 @@ class Reassembler:
         self.waiting.sides.setdefault(side)
 
     def declare(self, side: TcpSide, reason: str, decided: int, ordinal: int) -> None:
-        """Give up the missing octets before the first waiting segment, as the segment `ordinal` decides.
-
-        The hole refers to the first packet after it, regardless of the segment that decided.
-        """
+        """Give up the octets before the first waiting segment, as the segment `ordinal` decides. The hole refers to
+        the first packet after it, regardless of the segment that decided."""
         assert side.out_of_order is not None
         first = side.out_of_order.waiting[0]
         self._hole(side, first.position - side.delivered, reason, first.pieces[0], decided, ordinal)
