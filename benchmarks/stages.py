@@ -1,4 +1,6 @@
-"""Where the time goes: samples of the running code, by stage of the data path. Writes benchmarks/results/stages.md: `make profile`.
+"""Where the time goes: samples of the running code, by stage of the data path.
+
+`make profile` writes benchmarks/results/stages.md.
 
 The innermost function of zmtpscope is noted every millisecond of CPU time (as far as the kernel's clock allows). That
 costs next to nothing, so the shares are those of an undisturbed run. A function belongs to the stage of its module.

@@ -248,6 +248,19 @@ def test_a_capture_of_one_direction_does_not_show_that_nothing_answers() -> None
     assert "connection-unanswered" not in told_of(beside, Talk(1, at=1).unanswered(5))
 
 
+def test_attempts_that_end_before_tcp_repeats_a_syn_got_answers_that_were_not_captured() -> None:
+    """Or ZMQ_CONNECT_TIMEOUT ended them; a client without an answer sends its SYN again after a second."""
+    diagnosis = told_of(*(Talk(each, at=0.15 * each).unanswered(1) for each in range(30)))["connection-unanswered"]
+    assert (diagnosis.severity, diagnosis.certainty) == ("error", "likely")
+    assert diagnosis.text == (
+        "10.0.0.2 tried 23 times in 3.3 s to reach 10.0.0.1:5555: the capture has no answer, but each attempt ended "
+        "before TCP repeats a SYN"
+    )
+    assert diagnosis.hint.startswith("capture both directions")
+    patient = told_of(*(Talk(each, at=0.15 * each).unanswered(2) for each in range(30)))["connection-unanswered"]
+    assert (patient.certainty, patient.text.partition(":")[0]) == ("proven", "Nothing answers at 10.0.0.1")
+
+
 def test_more_connections_than_a_firewall_allows_a_host_are_no_sign_that_nothing_listens() -> None:
     served = Talk(9, at=0).handshake("DEALER", "ROUTER")
     for _ in range(8):

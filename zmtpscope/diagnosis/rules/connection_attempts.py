@@ -20,9 +20,9 @@ from zmtpscope.diagnosis.across.disconnects import passing
 from zmtpscope.diagnosis.across.endings import was_told_to_exit
 from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
 from zmtpscope.diagnosis.across.words import address, duration
-from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.dissect.findings.attempts import INSTEAD, REPEATED, RESET
+from zmtpscope.dissect.findings.attempts import INSTEAD, REPEATED, RESET, SYN_AGAIN, SYNS
 from zmtpscope.findings.capturing import HALF_OPEN, NO_ROUTE, REFUSED, REJECTED, UNANSWERED
 from zmtpscope.findings.kinds import SEVERITIES, Severity
 from zmtpscope.grouping import divided_at_pauses, grouped
@@ -274,6 +274,16 @@ def _explained(diagnosis: Diagnosis, finding: RunFinding) -> Diagnosis:
     return replace(diagnosis, text=f"{text}, with the same SYN", hint=OTHER_ADDRESS_HINT)
 
 
+MIN_EARLY = 5
+"""Attempts that show how long the client waits for an answer."""
+
+ENDED_EARLY = "the capture has no answer, but each attempt ended before TCP repeats a SYN"
+ENDED_EARLY_HINT = (
+    "capture both directions: attempts end this soon if nothing listens on the port, which refuses them; only with a "
+    "ZMQ_CONNECT_TIMEOUT below a second the host may be down, or a firewall may drop packets"
+)
+
+
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Diagnose unanswered endpoints, with evidence that the host is up, if any."""
     first = {address(each.endpoint): each for each in knowledge.findings if each.id == UNANSWERED and each.endpoint}
@@ -310,6 +320,9 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 hint="the host is up, and a closed port would be refused: a firewall drops the packets for this "
                 "port, or the queue of its listener is full",
             )
+        elif _ends_attempts_early(finding):
+            text = f"{_attempts([Tried(finding.endpoint, [finding], [])])}: {ENDED_EARLY}"
+            yield replace(diagnosis, text=text, hint=ENDED_EARLY_HINT, certainty=LIKELY)
         elif diagnosis.subject in beside:
             yield replace(
                 diagnosis,
@@ -318,6 +331,12 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             )
         else:
             yield diagnosis
+
+
+def _ends_attempts_early(finding: RunFinding) -> bool:
+    """Whether a client made several attempts for longer than TCP waits for an answer, and repeated no SYN."""
+    lasted = finding.until_ns - finding.moment.ns
+    return finding.times >= MIN_EARLY and lasted >= 4 * SYN_AGAIN and SYNS not in finding.text
 
 
 def _answers(connection: ObservedConnection, ns: int) -> bool:
@@ -335,9 +354,9 @@ TABLE = (
         "error",
         "Connection attempts are not answered",
         "The client sent SYNs without an answer, not even by ICMP. The host may be down, a firewall may drop them, "
-        "or the answers took a path that was not captured. If the endpoint serves other clients meanwhile, or "
-        "another port of the host answers, these are named. If connections before were established but received no "
-        "greeting, the queue of the listener is full.",
+        "or the answers took a path that was not captured (likely, if attempts end before TCP repeats a SYN). If the "
+        "endpoint serves other clients meanwhile, or another port of the host answers, these are named. If connections "
+        "before were established but received no greeting, the queue of the listener is full.",
         "A later attempt of any client succeeds, other attempts of the client are rejected by ICMP, or refused before "
         "and after, the attempts are a port scan, or one direction of a connection of the client was not captured.",
         _unanswered,

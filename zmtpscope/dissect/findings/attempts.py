@@ -141,7 +141,7 @@ class Tried:
     def sentence(self, stream: Stream) -> str:
         """Describe attempts: `10.0.0.2 tried 31 times in 30.1 s to reach 10.0.0.1:5555`."""
         times = how_many_times(self.count)
-        syns = f" ({self.syns} SYNs)" if self.syns > self.count else ""
+        syns = f" ({self.syns}{SYNS})" if self.syns > self.count else ""
         seconds = max(0, self.last.last.time - self.first.connection.start.time) / SECOND
         took = f" in {seconds:.1f} s" if self.syns > 1 else ""
         return f"{stream.src_ip} tried {times}{syns}{took} to reach {host_port(stream.dst_ip, stream.dst_port)}"
@@ -149,9 +149,10 @@ class Tried:
 
 LASTED = re.compile(r" in (\d+\.\d) s to reach ")
 
+SYNS = " SYNs"
 RESET, REPEATED, INSTEAD = "the client reset the answers", "and sent the same SYN again", " answered instead"
 ANSWERS_LOST = "; the first answers did not reach the client"
-"""Parts of the sentences about answers that the client did not accept or receive."""
+"""Parts of the sentences: attempts with more SYNs than one, and answers that the client did not accept or receive."""
 
 
 def lasted_ns(sentence: str) -> int:
