@@ -200,6 +200,7 @@ class Inspector(App[None]):
                 pane.show_state(state)
 
     async def do_pause(self, argument: str) -> None:
+        """Pause or resume updates of the screen, but not of the capture."""
         self._is_paused = not self._is_paused
         self._title_bar.show_paused(self._is_paused)
         if not self._is_paused:
@@ -212,6 +213,7 @@ class Inspector(App[None]):
         await save(self, self.client, SaveCapture(argument))
 
     async def do_cancel(self, argument: str) -> None:
+        """Cancel the search, or the file that is being written."""
         await self.client.ask(Cancel())
 
     # -- reading the capture again -------------------------------------------------------------------------------------
@@ -229,6 +231,7 @@ class Inspector(App[None]):
         await self._read_again(replace(self._reading, key_files=(*self._reading.key_files, argument)))
 
     async def do_reload(self, argument: str) -> None:
+        """Read the capture again, for example because the file has changed."""
         await self._read_again(self._reading)
 
     async def do_frames(self, argument: str) -> None:
@@ -256,6 +259,7 @@ class Inspector(App[None]):
         return not (action == "command" and (isinstance(self.focused, Input) or self.screen.is_modal))
 
     async def action_command(self, name: str) -> None:
+        """Run the command of the pressed key."""
         command = BY_NAME[name]
         if command.is_instant:
             await self._do(command, "")
@@ -347,6 +351,7 @@ class Inspector(App[None]):
         return Place(self._open_view, self.pane.snapshot)
 
     async def do_view(self, argument: str) -> None:
+        """Open a view by its name or key."""
         view = next((view for view in self._views if argument == view.key or argument.casefold() == view.name), None)
         if view is None:
             raise CommandError(f"there is no view {argument}: {', '.join(view.name for view in self._views)}")
@@ -395,6 +400,7 @@ class Inspector(App[None]):
         self._go(self._show_row(event.row, event.view.records))
 
     async def do_cause(self, argument: str) -> None:
+        """Show the records of the worst problem, or of the next one if those are shown."""
         row = self._causes_bar.next_cause()
         if row is None:
             raise CommandError("there are no errors or warnings")
@@ -443,6 +449,7 @@ class Inspector(App[None]):
             pane.filter_bar.set_history(self.profile.filters)
 
     def on_pane_left(self, event: Pane.Left) -> None:
+        """Remember the place that the user leaves."""
         self._history.leave(Place(event.name, event.snapshot))
 
     # -- look ----------------------------------------------------------------------------------------------------------
@@ -466,6 +473,7 @@ class Inspector(App[None]):
             self.theme = own if self.console.color_system == "standard" else theme.name
 
     async def do_profile(self, argument: str) -> None:
+        """Load a profile, or save the current look under a new name."""
         if argument in profiles.names():
             self.profile, self._profile_name = profiles.load(argument), argument
             self._show_theme()

@@ -37,6 +37,7 @@ class CausesBar(Static):
         """Key of the cause whose records were shown last."""
 
     def show(self, causes: tuple[TableRow, ...]) -> None:
+        """Show these rows of the view of problems, worst first."""
         if causes == self._causes:
             return
         self._causes = causes

@@ -124,10 +124,13 @@ def bindings() -> list[BindingType]:
 
 
 def keys_text(keys: str) -> str:
+    """Return keys as printed, separated by spaces."""
     return " ".join(format_key(key) for key in keys.split(",") if key)
 
 
 class Typed(NamedTuple):
+    """A command line typed after `:`."""
+
     command: Command
     argument: str
 

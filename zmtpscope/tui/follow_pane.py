@@ -21,6 +21,8 @@ OCTETS = {"left": "left_hex", "right": "right_hex"}
 
 
 class Followed(NamedTuple):
+    """A followed conversation: heading, filter and list."""
+
     title: str
     scope: str
     spec: ListSpec
@@ -73,17 +75,20 @@ class FollowPane(RecordsPane):
         await super().open(spec)
 
     async def do_clear(self, argument: str) -> None:
+        """Clear like every list; without a filter, go back."""
         if self.rows.has_focus and not self.spec.filter and self.spec.only is None:
             self.post_message(self.Closed())
         else:
             await super().do_clear(argument)
 
     async def follow(self, title: str, filter: str, spec: ListSpec, number: int | None) -> None:
+        """Show the records that match `filter`, from record `number` on if given."""
         await self.restore(Followed(title, filter, replace(spec, columns=CONVERSATION, sort=None), None))
         if number is not None:
             await self.select_nearest(number)
 
     async def do_hex(self, argument: str) -> None:
+        """Show messages in hex, or as text again."""
         other = OCTETS if OCTETS.keys() & set(self.spec.columns) else {octets: text for text, octets in OCTETS.items()}
         await self.open(replace(self.spec, columns=tuple(other.get(name, name) for name in self.spec.columns)))
 

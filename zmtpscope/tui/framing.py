@@ -21,6 +21,8 @@ def framed(number: int, is_failure: bool, value: object) -> bytes:
 
 
 class Frames:
+    """Splits received octets into messages."""
+
     def __init__(self) -> None:
         self._octets = bytearray()
 

@@ -20,6 +20,7 @@ class History:
         self._ahead: list[Place] = []
 
     def leave(self, place: Place) -> None:
+        """Add the place that the user leaves, and drop places ahead."""
         if not self._behind or self._behind[-1] != place:
             self._behind.append(place)
             del self._behind[:-MAX_PLACES]

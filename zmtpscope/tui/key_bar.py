@@ -46,6 +46,7 @@ class KeyBar(Static):
 
     @property
     def shown(self) -> list[Entry]:
+        """The keys that fit on the line."""
         return [entry for _, entry in self._edges]
 
     def on_mount(self) -> None:

@@ -89,6 +89,7 @@ class Pane(Vertical):
         self.post_message(self.Left(self))
 
     def perform(self, task: Coroutine[Any, Any, None]) -> None:
+        """Run a task beside the handlers, and show an error if it fails."""
         self.run_worker(reported(self, task))
 
     async def follow_record(self, number: int, argument: str) -> None:
@@ -105,4 +106,5 @@ class Pane(Vertical):
             raise CommandError(f"there is no {chosen} to follow here: {', '.join(offered)}")
 
     async def choose(self, question: str, choices: list[tuple[str, str]]) -> str:
+        """Return the chosen name, or "" if the user chose none."""
         return await self.app.push_screen_wait(Menu(question, choices))

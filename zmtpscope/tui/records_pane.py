@@ -60,6 +60,8 @@ class RecordsPane(Pane):
     title = "Messages"
 
     class RecordAsked(Message):
+        """Request to show a record that is not in this list."""
+
         def __init__(self, number: int) -> None:
             super().__init__()
             self.number = number
@@ -173,11 +175,13 @@ class RecordsPane(Pane):
             self.run_worker(self.select_nearest(row.number), group="order", exclusive=True)
 
     async def go_to_record(self, number: int) -> None:
+        """Select a record; show all records if the list does not contain it."""
         if not await self.select_nearest(number):
             await self.open(replace(self.spec, records=EVERYTHING, filter="", only=None))
             await self.select_nearest(number)
 
     async def go_to_time(self, time: int) -> None:
+        """Select the record nearest to a time."""
         found = await self.client.ask(PlaceAt(self.list_name, time))
         if found is not None:
             self.rows.go_to(found.place)
@@ -213,6 +217,7 @@ class RecordsPane(Pane):
     # -- details -------------------------------------------------------------------------------------------------------
 
     def on_row_list_selected(self, event: RowList.Selected) -> None:
+        """Request the details of a record after a pause in typing."""
         self.shown = event.number
         if self._settling is not None:
             self._settling.stop()
@@ -246,6 +251,7 @@ class RecordsPane(Pane):
     # -- commands: filter ----------------------------------------------------------------------------------------------
 
     async def do_filter(self, argument: str) -> None:
+        """Apply a filter, or focus the filter bar."""
         if argument:
             await self._ask(argument)
         else:
@@ -275,9 +281,11 @@ class RecordsPane(Pane):
             await self.open(replace(self.spec, filter="", only=None))
 
     async def do_only(self, argument: str) -> None:
+        """Show only records with the value under the cursor."""
         await self._ask(_joined(self.spec.filter, await self._filter_here()))
 
     async def do_without(self, argument: str) -> None:
+        """Hide records with the value under the cursor."""
         await self._ask(_joined(self.spec.filter, f"!({await self._filter_here()})"))
 
     async def _filter_here(self) -> str:
@@ -292,6 +300,7 @@ class RecordsPane(Pane):
         return await self.client.ask(CellFilter(cell.number, cell.column))
 
     async def do_marked(self, argument: str) -> None:
+        """Show only marked records, or all again."""
         if self.spec.only is None and not self.marks:
             raise CommandError("no record is marked: m marks one")
         await self.open(replace(self.spec, only=tuple(sorted(self.marks)) if self.spec.only is None else None))
@@ -309,6 +318,7 @@ class RecordsPane(Pane):
         self.rows.go_to(row_place(argument, self.rows.count))
 
     async def do_find(self, argument: str) -> None:
+        """Find a text, regular expression or octets after the cursor."""
         self._sought = argument
         await self._find(forward=True)
 
@@ -339,11 +349,13 @@ class RecordsPane(Pane):
         await self.follow_record(row.number, argument)
 
     async def do_end(self, argument: str) -> None:
+        """Toggle following the end of a growing list."""
         self.rows.follow(not self.rows.following)
 
     # -- commands: columns and marks -----------------------------------------------------------------------------------
 
     async def do_time(self, argument: str) -> None:
+        """Set the time format, or switch to the next one."""
         time = time_format(argument) or next_time(self.spec.time, has_neighbours=True)
         await self.open(replace(self.spec, time=time))
 
@@ -387,6 +399,7 @@ class RecordsPane(Pane):
         await self.client.ask(Marks(tuple(self.marks)))
 
     async def load_marks(self) -> None:
+        """Mark the records that were marked when the capture was last open."""
         marked = await self.client.ask(Marks())
         self.set_marks(self.marks.union(marked))
 
@@ -420,6 +433,7 @@ class RecordsPane(Pane):
     # -- commands: copy and export -------------------------------------------------------------------------------------
 
     async def do_copy(self, argument: str) -> None:
+        """Copy the current record, the value under the cursor, or the filter."""
         row = self.rows.current_row()
         choices = {"value": "what is under the cursor", **dict(COPY_FORMS), "filter": "the filter of the list"}
         form = argument or await self.choose("Copy", list(choices.items()))

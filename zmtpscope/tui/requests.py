@@ -260,6 +260,8 @@ class ViewTitle(Struct, frozen=True, array_like=True):
 
 
 class Views(Request[tuple[ViewTitle, ...]], frozen=True):
+    """Request all views, in the order of their keys."""
+
     reply: ClassVar[object] = tuple[ViewTitle, ...]
 
 
@@ -292,6 +294,8 @@ class TableOf(Request[Table], frozen=True):
 
 
 class FilterProblem(Struct, frozen=True, array_like=True):
+    """An error in a filter, at a character position."""
+
     message: str
     place: int
 
@@ -469,6 +473,8 @@ class Progress(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ListChanged(Struct, frozen=True, array_like=True, tag=True):
+    """A list has more rows, or is complete."""
+
     state: ListState
 
 
@@ -484,4 +490,6 @@ class SavingState(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Failure(Struct, frozen=True, array_like=True):
+    """The reason why a request failed, as a sentence."""
+
     message: str

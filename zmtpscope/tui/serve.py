@@ -96,6 +96,7 @@ class Page(AppService):
         await super().set_terminal_size(*_bounded(width, height))
 
     async def stop(self) -> None:
+        """End the process; kill it after `END_SECONDS`."""
         process = self._process
         try:
             async with asyncio.timeout(END_SECONDS):

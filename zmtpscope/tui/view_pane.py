@@ -80,6 +80,8 @@ class ViewPane(Pane):
     """
 
     class Chosen(Message):
+        """Request to show the records counted in this row."""
+
         def __init__(self, view: ViewTitle, row: TableRow) -> None:
             super().__init__()
             self.view = view
@@ -156,6 +158,7 @@ class ViewPane(Pane):
         self._change(opened=frozenset(event.opened))
 
     def on_table_view_pinned(self, event: TableView.Pinned) -> None:
+        """Show only the records of a row, or all again."""
         if self._pinned is not None:
             self._pin(None)
         elif event.row.scope:
@@ -168,6 +171,7 @@ class ViewPane(Pane):
         self._ask(replace(self._request, filter="" if row is None else row.scope))
 
     def on_table_view_chosen(self, event: TableView.Chosen) -> None:
+        """Go to the records of a row; without records, open or close it."""
         row = event.row
         if row.record is not None or row.time is not None or row.filter:
             self.post_message(self.Chosen(self._view, row))
@@ -180,6 +184,7 @@ class ViewPane(Pane):
     # -- commands ------------------------------------------------------------------------------------------------------
 
     async def do_filter(self, argument: str) -> None:
+        """Show only rows that contain a text, or focus the filter bar."""
         self._bar.display = True
         if argument:
             self._contain(argument)
@@ -209,6 +214,7 @@ class ViewPane(Pane):
         self._table.go_to(row_place(argument, self._table.count))
 
     async def do_sort(self, argument: str) -> None:
+        """Sort by a column, chosen from a menu if not given; `-size` puts the largest first."""
         columns = {column.name: column for column in self._table.columns}
         chosen = argument or await self.choose(
             "Sort by (r reverses, z restores the order)", [(name, each.heading) for name, each in columns.items()]
@@ -221,9 +227,11 @@ class ViewPane(Pane):
             raise CommandError(f"there is no column {name}: {', '.join(columns)}")
 
     async def do_unsort(self, argument: str) -> None:
+        """Return to the order of the view."""
         self._change(sort=None)
 
     async def do_time(self, argument: str) -> None:
+        """Set the format of times, or switch to the next one."""
         self._change(time=time_format(argument) or next_time(self._request.wanted.time, has_neighbours=False))
 
     async def do_follow(self, argument: str) -> None:
@@ -260,6 +268,7 @@ class ViewPane(Pane):
 
 
 def _name_of(row: TableRow) -> str:
+    """Return the first texts of a row, as its name."""
     return " ".join([cell for cell in row.cells if cell][:MAX_NAMES])
 
 

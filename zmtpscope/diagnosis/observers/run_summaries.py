@@ -16,7 +16,7 @@ MAX_LAST = 32
 
 
 class RunSummary(NamedTuple):
-    """Times are in ns; packets are references."""
+    """Facts about the messages of a run. Times are in ns; packets are references."""
 
     messages: int
     first_ns: int

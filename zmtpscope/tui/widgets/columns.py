@@ -98,6 +98,8 @@ def scaled_plot(text: str, width: int) -> str:
 
 
 class Cell(NamedTuple):
+    """A text that fills the cells `start..stop` of a line."""
+
     start: int
     stop: int
     text: str
@@ -105,6 +107,7 @@ class Cell(NamedTuple):
 
 
 def line_of(cells: Iterable[Cell], between: Style, width: int) -> Strip:
+    """Draw cells from left to right, with `between` in the gaps and after the last."""
     segments, at = [], 0
     for cell in cells:
         if cell.start > at:
@@ -119,6 +122,7 @@ def line_of(cells: Iterable[Cell], between: Style, width: int) -> Strip:
 def heading_line(
     columns: Sequence[TableColumn], slots: Iterable[Slot], sort: Sort | None, style: Style, width: int
 ) -> Strip:
+    """Draw the headings, with a mark on the sorted column."""
     cells = []
     for slot in slots:
         column = columns[slot.column]
@@ -128,6 +132,7 @@ def heading_line(
 
 
 def column_at(slots: Iterable[Slot], x: int) -> int | None:
+    """Return the index of the column at cell `x`, or None."""
     return next((slot.column for slot in slots if slot.start <= x < slot.stop), None)
 
 

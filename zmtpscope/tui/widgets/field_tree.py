@@ -44,6 +44,8 @@ class FieldTree(LineView):
             self.index = index
 
     class Followed(Message):
+        """Request to go to this record."""
+
         def __init__(self, record: int) -> None:
             super().__init__()
             self.record = record
@@ -82,6 +84,7 @@ class FieldTree(LineView):
 
     @property
     def selected(self) -> int:
+        """Index of the node under the cursor; 0 if there are no nodes."""
         return self._seen[self.cursor] if self._seen else 0
 
     @property

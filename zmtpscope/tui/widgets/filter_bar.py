@@ -48,6 +48,8 @@ class FilterInput(Input):
     ]
 
     class Asked(Message):
+        """Posted for a key that the bar handles."""
+
         def __init__(self, what: str) -> None:
             super().__init__()
             self.what = what
@@ -70,6 +72,8 @@ class FilterBar(Vertical):
     """
 
     class Submitted(Message):
+        """Request to show the records that match this filter; "" for all."""
+
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text

@@ -166,6 +166,7 @@ class LineView(ScrollView, can_focus=True):
         return True
 
     def set_line_count(self, count: int) -> None:
+        """Set the number of lines. The cursor stays on its line if it exists."""
         before, self._count = self._count, count
         size = Size(0, count + self.heading_lines)
         if size == self.virtual_size:

@@ -259,6 +259,7 @@ class Worker:
         return Page(request.low, ()) if shown is None else shown.page(request.low, request.high)
 
     def _begin_search(self, number: int, request: Find) -> None:
+        """Start a search, answered when done. The previous one is cancelled."""
         self._give_up_search("the search was given up for another one")
         shown = self._lists.get(request.list)
         if shown is None:

@@ -23,6 +23,7 @@ _marks = msgspec.json.Decoder(tuple[Mark, ...])
 
 
 def load_marks(paths: Sequence[str], store: Store) -> tuple[int, ...]:
+    """Return the marked records that are in the store."""
     try:
         marks = _marks.decode(_path(paths).read_bytes())
     except (OSError, msgspec.DecodeError):

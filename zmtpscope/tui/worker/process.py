@@ -18,6 +18,8 @@ PATIENCE, POLL_INTERVAL = 1.0, 0.005
 
 
 class WorkerProcess(NamedTuple):
+    """The worker process, and this end of its socket."""
+
     pid: int
     socket: socket.socket
 

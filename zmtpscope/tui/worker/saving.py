@@ -41,6 +41,7 @@ class Saving:
             self._fail(sentence_of(error))
 
     def cancel(self) -> None:
+        """Stop writing and remove the incomplete file."""
         self._steps.close()
         self._fail(f"{self.state.path}: cancelled, nothing was saved")
 

@@ -15,6 +15,8 @@ MAX_CONNECTIONS = 100
 
 
 class Sides:
+    """Keeps the last announcement of each side of each connection."""
+
     def __init__(self) -> None:
         self._announced: list[tuple[str | None, str | None]] = [(None, None)]
         """Distinct pairs (socket type, identity)."""

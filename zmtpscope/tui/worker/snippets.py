@@ -130,6 +130,7 @@ def _pyzmq(store: Store, sides: Sides, number: int) -> str:
 
 
 def pyzmq_lines(sending: Sending) -> Iterator[str]:
+    """Yield a program that sends a message again."""
     is_published = sending.listens and sending.socket_type in ("PUB", "XPUB", "RADIO")
     if is_published:
         yield "import time"

@@ -66,6 +66,7 @@ class Sources:
         return self._parts.index(last)
 
     def add_packet(self, shown: ShownPacket) -> int:
+        """Add a packet, and return the index of its source."""
         packet, secrets = shown
         made = _Part(PACKET, f"packet {packet.reference & PACKET_MASK}", 0)
         made.add(packet.octets, secrets)

@@ -58,6 +58,8 @@ COLUMNS = (
 
 @dataclass(slots=True)
 class Counted:
+    """The handshake and the end of one connection."""
+
     known: KnownConnection
     start_ns: int
     end_ns: int

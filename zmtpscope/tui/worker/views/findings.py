@@ -26,6 +26,8 @@ Find = Callable[[str, int], int | None]
 
 @dataclass(slots=True)
 class Kind:
+    """All findings with the same id and severity."""
+
     severity: str
     id: str
     times: int = 0
@@ -37,6 +39,8 @@ class Kind:
 
 
 class CountedFindings:
+    """Counts findings and returns a line per kind, with single findings below that link to records."""
+
     def __init__(self, store: Store, find: Find) -> None:
         self._store = store
         self._find = find

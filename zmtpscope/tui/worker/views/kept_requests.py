@@ -28,6 +28,8 @@ KEPT = np.dtype([(name, np.int64) for name in (*NAMES, "near")])
 
 
 class KeptRequests:
+    """Selects requests from derived tables."""
+
     def __init__(self) -> None:
         self._kept: dict[str, Kept] = {}
         """Kept requests by conn_id."""

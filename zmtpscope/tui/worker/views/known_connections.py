@@ -41,10 +41,12 @@ class KnownConnection:
 
     @property
     def number(self) -> int:
+        """Number of the connection (`conn`)."""
         assert self.ends.number is not None
         return self.ends.number
 
     def learn_of_record(self, values: Mapping[str, Any]) -> None:
+        """Learn from a greeting, a command or the record of the connection."""
         self._names = [None, None]
         if values["record"] == "connection":
             for side in (0, 1):
@@ -60,6 +62,7 @@ class KnownConnection:
                 self.ready_ns = max(values["ts_ns"], self.ready_ns or 0)
 
     def learn_of_messages(self, sender: Sender) -> None:
+        """Learn the version, and the types of sender and receiver."""
         side = sender.stream.side or 0
         self.version = self.version or sender.version
         for each, socket_type in ((side, sender.socket_type), (1 - side, sender.peer_socket_type)):
@@ -110,6 +113,7 @@ class KnownConnections:
         return known
 
     def of_sender(self, sender: Sender) -> KnownConnection | None:
+        """Return the connection of a sender, updated by it."""
         known = self._of(sender.stream.conn, lambda: sender.stream)
         if known is not None:
             known.learn_of_messages(sender)

@@ -59,6 +59,7 @@ class LastValues:
         return self._read[pair]
 
     def _runs(self, numbers: set[int]) -> dict[int, MessageTable]:
+        """Return each message as a table of its own."""
         if not numbers:
             return {}
         columns = MessageColumns.of(self._store.batch(sorted(numbers)), self._store.options)

@@ -194,6 +194,7 @@ def _topics(topics: Collection[bytes]) -> str | None:
 
 
 def _types(types: Iterable[str | None], unknown: str, *, counts: bool = False) -> str:
+    """Return types as `SUB`, `DEALER, REQ`; with counts as `3 SUB`."""
     found = Counter(safe_text(each)[:12] if each else unknown for each in types)
     words = [f"{count} {each}" if counts and count > 1 else each for each, count in sorted(found.items()) if each]
     return ", ".join(words)

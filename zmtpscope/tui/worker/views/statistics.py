@@ -82,6 +82,7 @@ class StatisticsView(CountingView):
             self._count(messages)
 
     def _type_of(self, record: Record) -> tuple[str, str | None]:
+        """Return the record type, and the name of a command while there is room."""
         key = record.type, record.values["name"] if record.type == "command" else None
         return key if key in self._types or len(self._types) < MAX_COMMANDS else (OTHER_COMMANDS, None)
 
@@ -114,6 +115,7 @@ class StatisticsView(CountingView):
     # -- showing -------------------------------------------------------------------------------------------------------
 
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
+        """Return a line for all messages, then headings with their lines."""
         every_message = self._row_of(self._all, 1)
         lines = [
             self._line("all", "all messages", every_message, "", self._intervals),
@@ -208,6 +210,7 @@ class StatisticsView(CountingView):
 
 
 def _row(group: Group, key: Hashable) -> int:
+    """Return the row of a key, or the shared row without room."""
     is_known = key in group.rows or len(group) <= group.most
     return group.row(key) if is_known else OTHERS
 

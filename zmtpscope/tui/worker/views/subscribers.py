@@ -97,6 +97,7 @@ class Subscribing:
         return Cell(order, ", ".join(filter(None, (count, state, late))), LOOKS.get(state, "warn" if late else ""))
 
     def presence(self, knowledge: Knowledge) -> Cell:
+        """Return whether the subscriber is connected, and whether it subscribed."""
         times = len(self.connections) - 1
         words = ["came back" if times == 1 else f"came back {times} times"] if times else []
         if not self.last.connection.is_open:
@@ -229,6 +230,7 @@ def _names(clients: dict[str, Subscriber]) -> dict[str, str]:
 
 
 def name_of_subscriber(subscriber: Subscriber) -> str:
+    """Return the identity or address of a subscriber, safe to print."""
     connection = subscriber.connection
     if subscriber.identity:
         return named(subscriber.identity)

@@ -116,6 +116,7 @@ def _shown(columns: Sequence[Column], lines: Iterable[Line], wanted: Wanted, dep
 
 
 def _contains(columns: Sequence[Column], line: Line, text: str) -> bool:
+    """Whether the line contains `text`. Values that need formatting are not searched."""
     if not text:
         return True
     values = ((column, line.values.get(column.name)) for column in columns)

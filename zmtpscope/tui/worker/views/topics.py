@@ -108,6 +108,8 @@ class Sums:
 
 
 class TopicsView(CountingView):
+    """A tree of topics, with connections below topics sent on several."""
+
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._known = KnownConnections()
@@ -130,6 +132,7 @@ class TopicsView(CountingView):
             self._counts.count(messages, self.store.first_time)
 
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
+        """Return the topics by name, then the messages without topic."""
         if len(self._counts.topics) != self._tree.topics_then:
             self._tree = Tree.of(self._counts.topics)
         sums = Sums(self._counts)
@@ -163,6 +166,7 @@ class TopicsView(CountingView):
         return self._counts.last_ns - (self._counts.first_ns or 0)
 
     def _senders(self, counted: Counted) -> str:
+        """Return the name of the sender, or the number of senders."""
         sides = {self._counts.keys[row][1:] for row in counted.rows[:MAX_EXAMINED].tolist()}
         known = ((self._known.get(conn), side) for conn, side in sides)
         names = {connection.name(side) for connection, side in known if connection is not None}

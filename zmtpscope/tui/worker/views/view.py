@@ -38,6 +38,8 @@ AS_IT_IS = Wanted()
 
 
 class View(ABC):
+    """A table of counted or derived data."""
+
     @abstractmethod
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
         """Return the rows as wanted."""
