@@ -1,4 +1,4 @@
-"""Attempts to connect: endpoints that were never reached, and other clients served meanwhile."""
+"""Attempts of clients to connect: endpoints that they never reached, and other clients served meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 MIN_LATE = SECOND
-"""libzmq clients often start before their server: one that connects within this time has lost nothing."""
+"""A client of libzmq often starts before its server: one that connects within this time has lost nothing."""
 
 
 IN_TURN = ("DEALER", "REQ", "PUSH")
@@ -27,8 +27,8 @@ AT_ONCE = SECOND
 
 
 class Tried(NamedTuple):
-    """Attempts at an endpoint with one outcome. `before`: ended earlier connections of the same clients; `back_ns`:
-    start of the first connection after the attempts, or 0."""
+    """Attempts at an endpoint with one outcome. `before` are ended earlier connections of the same clients; the
+    first connection after the attempts begins at `back_ns`, or 0."""
 
     endpoint: Endpoint
     findings: list[RunFinding]
@@ -56,8 +56,8 @@ class Tried(NamedTuple):
 
 
 class Client(NamedTuple):
-    """Attempts of one client between two of its connections: `before` had ended, the next one begins at `back_ns` (or
-    None)."""
+    """Attempts of one client between two of its connections: `before` had ended, the next one begins at `back_ns`
+    (None if there is none)."""
 
     finding: RunFinding
     before: list[ObservedConnection]
@@ -83,7 +83,7 @@ def _client(finding: RunFinding, connections: Sequence[ObservedConnection]) -> C
 
 
 def _left_ns(connection: ObservedConnection) -> int | None:
-    """Return when a connection ended, or data first remained unacknowledged (ns); None if it is open."""
+    """Return when a connection ended, or when data first remained unacknowledged (ns); None if it is open."""
     ending = ending_of(connection)
     if ending is not None:
         return ending.moment.ns
@@ -97,7 +97,7 @@ def _is_back(connection: ObservedConnection) -> bool:
 
 
 def tried_in_vain(knowledge: Knowledge, id_: str, patience: int) -> Iterator[Tried]:
-    """Yield the endpoints that clients never reached.
+    """Yield the endpoints that clients never reached before the capture ended.
 
     `patience` is the longest time (ns) that an attempt can have waited for its outcome `id_`.
     """
@@ -154,7 +154,7 @@ def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
 
 MAX_SERVED = 3
 MIN_SERVED = 2 * SECOND
-"""A client that connected between another one's attempts and stayed this long was served."""
+"""A client that connected between another one's attempts and stayed this long was served meanwhile."""
 
 
 def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
@@ -189,12 +189,12 @@ def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list
 
 
 def _is_unaccepted(connection: ObservedConnection, tried: Tried) -> bool:
-    """Whether a client has waited for the greeting since before the attempts: the program serves nobody."""
+    """Whether a client has waited for the greeting since before the attempts: the program serves no client."""
     return connection.is_open and connection.server.last_ns is None and connection.start.ns < tried.first_ns
 
 
 def _is_between(connection: ObservedConnection, tried: Tried) -> bool:
-    """Whether a connection began between two attempts with one outcome."""
+    """Whether a connection began between two attempts with the same outcome."""
     start = connection.start
     return any(
         each.moment.ns <= start.ns and each.moment.file == start.file and (start.packet or 0) < each.last_packet
@@ -205,7 +205,7 @@ def _is_between(connection: ObservedConnection, tried: Tried) -> bool:
 def in_turn(knowledge: Knowledge, id_: str) -> dict[str, str]:
     """Return endpoints with the outcome `id_`, as subjects, each with a connection that may belong to the same socket.
 
-    The client connected to it at about the same time, and still is.
+    The client connected to another endpoint at about the same time, and is still connected.
     """
     tried = [each for each in knowledge.findings if each.id == id_ and each.client and each.endpoint]
     clients = {each.client for each in tried}
@@ -229,7 +229,7 @@ def _serves_in_turn(connection: ObservedConnection) -> bool:
 
 
 def passed_on_in_vain(tried: Tried, knowledge: Knowledge) -> list[ObservedConnection]:
-    """Return the connections to a proxy that got no greeting while it tried to reach its server."""
+    """Return the connections to a proxy that waited, without a greeting, while it tried to reach its server."""
     hosts = {each.client for each in tried.findings}
     until = max(each.until_ns for each in tried.findings) + MIN_LATE
     return [
@@ -242,7 +242,7 @@ def passed_on_in_vain(tried: Tried, knowledge: Knowledge) -> list[ObservedConnec
 
 @once
 def _waiting(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
-    """Return the connections of ZeroMQ clients to silent listeners, by the listener's address."""
+    """Return the connections of ZeroMQ clients to listeners that sent nothing, by the listener's address."""
     silent = (
         each for each in knowledge.connections if each.server.last_ns is None and each.client.greeting is not None
     )

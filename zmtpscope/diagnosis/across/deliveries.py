@@ -1,7 +1,7 @@
-"""The share of each topic that each subscriber received, compared with its siblings at the publisher.
+"""The share of each topic that each subscriber received, compared with other subscribers of the publisher.
 
 Since ZMTP 3.0 a publisher filters, so missed messages were never sent to a subscriber. Only messages that a sibling got
-at the time prove them. All numbers are lower bounds.
+at the same time prove that they were published. All numbers are lower bounds.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ MAX_SIBLINGS = 4
 """Siblings to compare with: those with most messages."""
 
 MAX_KNOWN = 16
-"""Possible siblings of a topic to remember: those with most messages."""
+"""Subscribers of a topic to remember as possible siblings: those with most messages."""
 
 MAX_EARLIER = 8
 """Earlier connections of a subscriber to examine."""
 
 MAX_PAIRS = 262_144
-"""Pairs (topic, subscriber without a message) to check in a run. A publisher with more pairs than are left is
-skipped."""
+"""Pairs (topic, subscriber without a message) to check in a run. If the pairs of a publisher exceed the rest, all of
+them are skipped."""
 
 TAKES_EFFECT_NS = SECOND // 10
-"""A subscription is certainly in force after this time."""
+"""After this time a subscription is certainly in force at the publisher."""
 
 ARRIVES_NS = SECOND // 2
 """A message that another subscriber got has arrived after this time, unless the receiver is blocked."""
@@ -95,7 +95,7 @@ class Delivery(NamedTuple):
 
     @property
     def unacknowledged(self) -> int:
-        """Further messages to the subscriber that were sent and never acknowledged."""
+        """Number of further messages that were sent to the subscriber and never acknowledged."""
         lost = first_lost(self.subscriber.connection.sides[1 - self.subscriber.side])
         if lost is None or self.topic is None:
             return 0
@@ -132,7 +132,7 @@ def _most(publisher: Publisher) -> dict[TopicKey, list[Subscriber]]:
 
 
 def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]]:
-    """Return, by subscriber, its topics without any message.
+    """Return, by subscriber, the topics that it subscribed to without getting any message.
 
     Empty if there are more than `room` pairs.
     """
@@ -198,7 +198,7 @@ def _sibling(subscriber: Subscriber, key: TopicKey) -> Sibling:
 
 
 def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscriber]]:
-    """Return, by subscriber, possible earlier connections of its program, latest end first."""
+    """Return, by subscriber, possible earlier connections of the same program, latest end first."""
     seen: dict[tuple[str, str | None, str | None], deque[Subscriber]] = {}
     found = {}
     for each in subscribers:
@@ -215,14 +215,15 @@ def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscri
 
 
 class _Left(NamedTuple):
-    """When an earlier connection lost a topic (ns), and whether it may be another program's."""
+    """When an earlier connection lost a topic (ns), and whether that connection may be another program's."""
 
     ns: int
     may_be_other: bool
 
 
 def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings) -> _Left | None:
-    """Return the last time at which an earlier connection had a topic; the latest end comes first in `earlier`."""
+    """Return the last time at which one of the earlier connections had a topic; the latest end comes first in
+    `earlier`."""
     last: _Left | None = None
     for each in earlier:
         if last is not None and each.ended_ns < last.ns:
@@ -234,7 +235,7 @@ def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings)
 
 
 def _left(earlier: Subscriber, key: TopicKey, siblings: Siblings) -> _Left | None:
-    """Return the time until which an earlier connection had a topic and got its messages."""
+    """Return the time until which an earlier connection had a topic and got its messages, or None."""
     intervals = earlier.intervals(key)
     if not intervals:
         return None
@@ -273,7 +274,7 @@ def _early(floor: int, since: int, siblings: Siblings) -> Missed | None:
 def _missed(
     slow: Subscriber, topic: PublishedTopic | None, interval: tuple[int, int], siblings: Siblings, now: int
 ) -> Missed | None:
-    """Return the messages that siblings got during the subscription, early enough to have arrived."""
+    """Return the messages that siblings got during the subscription, and early enough that they would have arrived."""
     since, until = interval
     if slow.is_open and until == slow.last_ns:
         until = now
@@ -297,7 +298,7 @@ def _missed(
 
 
 def surely_sent(slow: Subscriber, latest_ns: int, until: int) -> int | None:
-    """Return the time (ns) up to which sent messages have arrived at `until`, or never will; None if unknown.
+    """Return the time (ns) up to which all sent messages have arrived at `until`, or never will; None if unknown.
 
     `latest_ns` is the time of the last published message.
     """

@@ -1,4 +1,4 @@
-"""Connections that ended without a ZMTP error: the abandoned peer, its attempts, and when it reconnected.
+"""Connections that ended without a ZMTP error: the abandoned peer, its attempts, and the time of reconnection.
 
 Also endpoints that replace each other: a program that listens on another port at each start.
 """
@@ -30,15 +30,15 @@ MAX_LATER = 8
 ANSWERED_NS = SECOND
 """A host answers packets of an unknown connection with RST within this time (ns)."""
 STAYED = SECOND // 2
-"""A client connected this long (ns) after another one left has stayed."""
+"""A client that is connected this long (ns) after another one left has stayed."""
 
 
 class Disconnect(NamedTuple):
     """The end of a connection without a ZMTP error.
 
-    `back_ns`: when the two were connected again, or None. `is_missed`: the client tried to reconnect.
-    `leaves_siblings`: similar clients stayed. `replaced_ns`: when the client reconnected, if the connection was dead
-    before its end.
+    `back_ns`: time at which the two were connected again, or None. `is_missed`: the client tried to reconnect.
+    `leaves_siblings`: similar clients stayed. `replaced_ns`: time at which the client reconnected, if the connection
+    was dead before its end.
     """
 
     connection: ObservedConnection
@@ -47,10 +47,10 @@ class Disconnect(NamedTuple):
     is_missed: bool
     leaves_siblings: bool
     is_long_missed: bool
-    """Whether the client tried in vain so long that this alone is a warning."""
+    """Whether the client tried in vain for so long that this alone is a warning."""
     replaced_ns: int | None = None
     gave_up_ns: int | None = None
-    """The client's last attempt to reconnect, long before the capture ended."""
+    """Time of the client's last attempt to reconnect, long before the end of the capture."""
 
     @property
     def by_listener(self) -> bool:
@@ -122,8 +122,8 @@ def _of_client(
 def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection]) -> int | None:
     """Return when the client began the connection that replaced this dead one (ns), or None.
 
-    It was reset after the handshake of the next one in `own` (in order of start), and unused since: the client's host
-    or network was gone for a while.
+    The dead connection was reset after the handshake of the next one in `own` (in order of start), and was unused since
+    then: the client's host or network was gone for a while.
     """
     ending = ending_of(connection)
     if ending is None or not ending.is_reset:
@@ -139,7 +139,7 @@ def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection
 
 
 def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
-    """Whether neither side sent anything meanwhile, not even acknowledgments."""
+    """Whether neither side kept a connection alive meanwhile, for example by acknowledgments."""
     return not any(
         side.rhythm is not None and side.last_outage is None and side.rhythm.has_message(since, until)
         for side in connection.sides
@@ -147,8 +147,8 @@ def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
 
 
 class LastAttempts(NamedTuple):
-    """The last series of attempts of a client that all failed: start (ns), and whether it was long. `gave_up_ns` is its
-    end, if long before that of the capture."""
+    """The last series of attempts of a client that all failed: start (ns), and whether it was long. `gave_up_ns` is
+    its end, if long before the end of the capture."""
 
     began_ns: int
     are_long: bool
@@ -187,7 +187,7 @@ class Stay(NamedTuple):
 
 
 def _staying(knowledge: Knowledge) -> dict[Kind, list[Stay]]:
-    """Return, by kind, the two clients that stayed longest: one may be the client in question."""
+    """Return, by kind, the two clients that stayed longest, of which one may be the client in question."""
     found: dict[Kind, dict[tuple[str, str | None], Stay]] = {}
     for connection in knowledge.connections:
         if is_agreed(connection):
@@ -224,7 +224,7 @@ FOR_EVER = 1 << 62
 
 
 class Served(NamedTuple):
-    """The time in which a client used an endpoint, from its first connection to the end of its last."""
+    """The time in which a client used an endpoint, from its first connection to the end of its last one."""
 
     since_ns: int
     until_ns: int
@@ -235,7 +235,7 @@ class Served(NamedTuple):
 def passing(knowledge: Knowledge) -> frozenset[Ends]:
     """Return the clients and endpoints whose program left one port of its host before it used the next.
 
-    Both have the same socket type: short-lived publishers, or a service that chooses a port at each start.
+    Both have the same socket type: publishers that live for a moment, or a service that chooses a port at each start.
     """
     found: dict[tuple[str, str | None, str], dict[Endpoint, Served]] = {}
     for connection in knowledge.connections:

@@ -16,13 +16,13 @@ MAX_PUBLISHERS = 16
 
 class Topics(NamedTuple):
     ascending: list[tuple[bytes, int]]
-    """Topics, or beginnings of messages without one, each with the index of its publisher."""
+    """Topics, or beginnings of messages without a known topic, each with the index of its publisher."""
     subscribed: set[tuple[str, bytes, int]]
-    """Subscriptions, each with the subscriber's address and the publisher's index."""
+    """Subscriptions, each with the subscriber's address and the index of the publisher."""
 
 
 class Elsewhere(NamedTuple):
-    """Another publisher of a topic. `is_received`: the subscriber's host has subscribed there."""
+    """Another publisher of a topic. `is_received`: the subscriber's host has subscribed there, too."""
 
     publisher: Publisher
     is_received: bool
@@ -45,8 +45,8 @@ def _topics(knowledge: Knowledge) -> Topics:
 def elsewhere(
     publisher: Publisher, subscriber: Subscriber, subscription: ObservedSubscription, knowledge: Knowledge
 ) -> Elsewhere | None:
-    """Return another publisher of matching topics, or None; preferably one where the subscriber's host has this
-    subscription."""
+    """Return another publisher of matching topics, or None; one where the subscriber's host has this subscription
+    has priority."""
     topics, own = _topics(knowledge), publishers(knowledge)
     first = bisect_left(topics.ascending, (subscription.topic, 0))
     other: Elsewhere | None = None

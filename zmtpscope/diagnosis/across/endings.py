@@ -11,7 +11,7 @@ Cause = Literal["closed", "reset", "heartbeat", "unacknowledged", "middlebox", "
 
 """Why a side ended a connection.
 
-ZMTP has no goodbye: a program that closes its socket or is killed only sends FIN or RST (closed, reset).
+ZMTP has no goodbye: a program that closes its socket and one that is killed both only send FIN or RST (closed, reset).
 """
 
 VIOLATION = "ZMTP-CONN-08"
@@ -34,7 +34,7 @@ class Ending(NamedTuple):
 
 @found_once
 def ending_of(connection: ObservedConnection) -> Ending | None:
-    """Return how a connection ended; None if it is open, or its end was not captured."""
+    """Return how a connection ended; None if neither side closed it, or its end was not captured."""
     values = connection.values
     side, ns = (
         (values["closed_by"], values["closed_ns"]) if values is not None else connection.half_closed or (None, None)
@@ -62,7 +62,7 @@ def ending_of(connection: ObservedConnection) -> Ending | None:
 
 
 def end_of(connection: ObservedConnection, otherwise: int) -> int:
-    """Return when the connection ended (ns); `otherwise` if it is open or that was not captured."""
+    """Return when the connection ended (ns); `otherwise` if it is open or its end was not captured."""
     ending = ending_of(connection)
     return otherwise if ending is None else ending.moment.ns
 
@@ -70,7 +70,7 @@ def end_of(connection: ObservedConnection, otherwise: int) -> int:
 def _knows_nothing(values: Mapping[str, Any] | None, side: int) -> bool:
     """Whether the RST has no ACK flag, because it answers a segment (RFC 9293, 3.10.7.1).
 
-    Programs that are killed or abort send RST with ACK.
+    A program that is killed or aborts its connection sends RST with ACK.
     """
     return values is not None and values["rst_ack"] is False and values[f"fin_ns_{side}"] is None
 

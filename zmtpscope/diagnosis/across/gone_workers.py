@@ -18,13 +18,13 @@ BROKERS, WORKERS = ("ROUTER", "DEALER"), ("DEALER", "REQ", "REP")
 MIN_WORK = 3
 """Number of messages that make a client a worker."""
 STAYED = SECOND // 2
-"""A worker connected this long (ns) after another one left has stayed."""
+"""A worker that is connected this long (ns) after another one left has stayed."""
 
 GONE_HINT = "find out why that worker left, and restart it: until then nothing processes the requests of the broker"
 
 
 class GoneWorker(NamedTuple):
-    """A client that got work from a broker and closed; no similar client remained."""
+    """A client that got work from a broker and closed its connection; no similar client remained."""
 
     connection: ObservedConnection
     ending: Ending
@@ -41,7 +41,7 @@ class GoneWorker(NamedTuple):
 
 
 def gone_worker(asked: ObservedConnection, since: int, until: int, knowledge: Knowledge) -> GoneWorker | None:
-    """Return the last worker of the host of `asked` that left between two times."""
+    """Return the last worker of the host that listens on `asked`, if the worker left between two times."""
     gone = _gone_workers(knowledge).get(asked.endpoint[0], ())
     found = [each for each in gone if since <= each.ending.moment.ns <= until and each.connection is not asked]
     return found[-1] if found else None
@@ -49,7 +49,7 @@ def gone_worker(asked: ObservedConnection, since: int, until: int, knowledge: Kn
 
 @once
 def _gone_workers(knowledge: Knowledge) -> dict[str, list[GoneWorker]]:
-    """Return the last worker that left each endpoint, by the broker's address, in order of time."""
+    """Return the last worker that left each endpoint, by address of the broker, in order of time."""
     last: dict[tuple[Endpoint, str | None], GoneWorker] = {}
     latest: dict[tuple[Endpoint, str | None], int] = {}
     for connection in knowledge.connections:
@@ -75,7 +75,7 @@ def left_at(broker: ObservedConnection, rhythm: ObservedRhythm, knowledge: Knowl
     """Return the connection of a worker that left for good when a broker fell silent, judged by the rhythm of its
     messages to a client.
 
-    The broker closed its side of it, so its program runs.
+    The broker closed its side of that connection, so its program runs.
     """
     departures, last = _departures(knowledge).get(broker.endpoint[0], ()), rhythm.last.ns
     near = max(SECOND, rhythm.longest_ns)
@@ -99,6 +99,7 @@ def _departures(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
 
 
 def _left_work(connection: ObservedConnection) -> bool:
+    """Whether a client answered the messages of a host, and closed."""
     client, server, ending = connection.client.rhythm, connection.server.rhythm, ending_of(connection)
     if ending is None or ending.side == connection.listener or ending.cause != "closed" or connection.is_open:
         return False

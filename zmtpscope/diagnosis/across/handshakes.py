@@ -10,10 +10,11 @@ from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND, SECOND
 
 MIN_WAIT = SECOND * 9 // 10
-"""A side that closes sooner may have other reasons than silence, unless it waits equally long each time."""
+"""A side that closes sooner may have other reasons than the other side's silence, unless it waits equally long each
+time."""
 MIN_TIMES = 2
 MIN_IDLE = 2 * SECOND
-"""A handshake that is silent for this long (ns) until the capture ends probably never continues."""
+"""A handshake that is silent for this long (ns) until the end of the capture probably never continues."""
 AT_ONCE = SECOND // 20
 """A side that closes within this time (ns) did not wait."""
 LONGEST_REJECTION = MILLISECOND
@@ -40,7 +41,8 @@ ZAP_STEPS = {("PLAIN", "HELLO"), ("CURVE", "INITIATE")}
 class Hung(NamedTuple):
     """A handshake that stopped because side `silent` sent nothing more.
 
-    `waited`: time (ns) that the other side waited. `is_over`: it gave up; otherwise the capture ended.
+    `waited` is the time (ns) that the other side waited. `is_over`: the other side gave up; otherwise the capture
+    ended.
     """
 
     connection: ObservedConnection
@@ -63,7 +65,7 @@ class Waiting(NamedTuple):
 
 @once
 def hung_handshakes(knowledge: Knowledge) -> dict[Waiting, list[Hung]]:
-    """Return the handshakes that certainly hang: the wait was long, or equal each time."""
+    """Return the handshakes that certainly hang: the wait was long, or equally long each time."""
     found = grouped(
         (Waiting(connection.ends, hung.silent == connection.listener), hung)
         for connection in knowledge.connections
@@ -137,7 +139,7 @@ def path_to_client(connection: ObservedConnection) -> int:
 
 
 def _progress(connection: ObservedConnection, number: int) -> int:
-    """Return the number of steps that a side completed: first octets, first command, READY or INITIATE."""
+    """Return the number of steps that a side completed: first greeting octets, first command, READY or INITIATE."""
     side = connection.sides[number]
     values = connection.values
     began = side.greeting is not None or (values is not None and values[f"stream_bytes_{number}"] > 0)

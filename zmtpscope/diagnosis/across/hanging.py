@@ -1,4 +1,4 @@
-"""Requests without a reply when their connection or the capture ends, and workers that left meanwhile."""
+"""Requests without a reply at the end of their connection or the capture, and workers that left meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from zmtpscope.records import SECOND
 LONG_NS = SECOND
 """Age (ns) below which a request may still get a reply."""
 MANY_TIMES = 3
-"""A request that has waited for less than this multiple of the longest latency at its endpoint may get a reply."""
+"""A request that has waited for less than this multiple of the longest latency at its endpoint may still get a
+reply."""
 
 MIN_OTHERS = 3
 """Number of other replies that show the usual latency of an endpoint."""
@@ -30,16 +31,16 @@ CLOCK_STEP = 600 * SECOND
 MAX_SLOW = 64
 
 GIVEN_UP_PART = 0.9
-"""Share of requests that a client with a short time-out gives up."""
+"""Share of its requests that a client with a short time-out gives up."""
 MIN_GIVEN_UP = 3
 MIN_PATIENCE_NS = SECOND // 100
 """A client that closes sooner does not want a reply."""
 MIN_SILENCE_NS = 3 * SECOND
-"""A REP that answers nothing in this total time hangs."""
+"""A REP that answers nothing while a client waits for this long in total hangs."""
 
 
 class Hanging(NamedTuple):
-    """A connection with unanswered requests until `until` (ns), and its end, if any."""
+    """A connection with unanswered requests until `until` (ns), and its end, if it ended."""
 
     connection: ObservedConnection
     requests: ObservedRequests
@@ -112,9 +113,9 @@ def client_of(connection: ObservedConnection, requests: ObservedRequests) -> End
 
 @once
 def hanging(knowledge: Knowledge) -> list[Hanging]:
-    """Return complete connections with unanswered requests at their end or that of the capture.
+    """Return all complete connections with unanswered requests at their end or the end of the capture.
 
-    A connection with a reply without its id is skipped: its requests wait for another reason.
+    A connection with a reply that lacks its id is skipped: its requests wait for another reason.
     """
     found = []
     for connection in knowledge.connections:
@@ -149,7 +150,7 @@ class SlowReply(NamedTuple):
 
 
 class _Quiet:
-    """Finds long silences of all connections. Spans equal to a second are looked up once."""
+    """Finds long silences of all connections. Spans that are equal to a second are looked up once."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._rhythms = [
@@ -194,8 +195,8 @@ def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowle
 def is_long(waiting: Hanging, knowledge: Knowledge) -> bool:
     """Whether a request has waited longer than a slow reply takes.
 
-    A REP answers in order, so late replies during this wait do not count. Of fewer than three replies, the slowest may
-    be usual.
+    A REP answers in order, so replies that were late during this wait do not count. With fewer than three replies, the
+    slowest may be usual.
     """
     endpoint = waiting.connection.endpoint
     usual = latencies(knowledge)[endpoint]
@@ -215,7 +216,8 @@ def is_lost(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 @once
 def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
-    """Return requests without a reply that a broker or a TCP proxy passed on, or would have if a worker were free.
+    """Return requests without a reply that a broker or a TCP proxy passed on, or would have passed on if its workers
+    were not all busy.
 
     They are by the connection to the server, oldest first.
     """
@@ -226,7 +228,7 @@ def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
     behind = [(server.conn_id, each) for server, each in passed_on if server.conn_id in by_conn_id]
     clients = {each.conn_id for _, each in passed_on}
     busy = dict[Endpoint, Hanging | None]()
-    """The last worker of a broker that became busy, by its endpoint for clients; None if others are free."""
+    """The last worker of a broker that became busy, by the broker's endpoint for clients; None if others are free."""
     for server, each in passed_on:
         if each.connection.endpoint not in busy:
             busy[each.connection.endpoint] = _last_busy(server, by_conn_id, knowledge)
@@ -238,6 +240,7 @@ def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
 
 
 def _last_busy(server: ObservedConnection, waiting: Mapping[str, Hanging], knowledge: Knowledge) -> Hanging | None:
+    """Return the request that made the last free worker of a broker busy, if none was free again."""
     workers = [
         each
         for each in knowledge.by_endpoint[server.endpoint]
@@ -260,8 +263,8 @@ asked_at = attrgetter("oldest.ns")
 class GivenUp(NamedTuple):
     """A client that gives up its requests, each on a connection of its own.
 
-    It gives up after `usual` (ns) each time; the last may be shorter, because programs end. `usual` is None for
-    different times, at a REP that answers none.
+    It gives up after `usual` (ns) each time; the last time may be shorter, because programs end. `usual` is None for
+    different times, at a REP that answers none of its requests.
     """
 
     requests: Sequence[Hanging]
@@ -282,7 +285,7 @@ class GivenUp(NamedTuple):
 def given_up(knowledge: Knowledge) -> list[GivenUp]:
     """Return each REQ that closes nearly all its connections to an endpoint while it waits.
 
-    Its time-out is steady, or its REP never answers.
+    It has a steady time-out, or asks a REP that never answers.
     """
     closed = grouped((each.client, each) for each in hanging(knowledge) if each.was_given_up)
     answered = dict.fromkeys(closed, 0)
@@ -306,7 +309,7 @@ def given_up(knowledge: Knowledge) -> list[GivenUp]:
 
 
 def may_be_worker(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the REQ may be a worker that waits for work, like others at its ROUTER. One that got a reply is not."""
+    """Whether the REQ may be a worker that waits for work, like others at its ROUTER. A REQ that got a reply is not."""
     if waiting.requests.latency.count:
         return False
     is_router = waiting.connection.sides[1 - waiting.requests.asker].socket_type == "ROUTER"
@@ -315,6 +318,7 @@ def may_be_worker(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 @once
 def _giving_work(knowledge: Knowledge) -> set[Endpoint]:
+    """Return the endpoints at which a ROUTER sends requests."""
     return {
         connection.endpoint
         for connection in knowledge.connections

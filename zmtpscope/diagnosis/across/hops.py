@@ -63,8 +63,8 @@ class Repetitions(NamedTuple):
 def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
     """Return the request by which a broker passed this one on, or None if it is not remembered.
 
-    The broker sends the same content soon afterwards to another endpoint. Of equal requests, an unanswered one belongs
-    to the first unanswered one.
+    The broker sends the same content soon afterwards to another endpoint. Among equal requests of several clients, an
+    unanswered one belongs to the first unanswered one.
     """
     broker = asked.connection.sides[1 - asked.asker].ip
     same = _by_content(knowledge).get((broker, asked.request.content), [])
@@ -79,7 +79,7 @@ def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
 
 
 def relayed(asked: Asked, knowledge: Knowledge) -> Asked | None:
-    """Return the same unanswered request behind a TCP proxy, or None.
+    """Return the same unanswered request on the other leg of a TCP proxy, or None.
 
     The proxy connects to the server as soon as the client connects, and passes all octets on.
     """
@@ -100,7 +100,8 @@ def _replies(asked: Asked) -> int:
 
 
 def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
-    """Return equal requests of the same address and endpoint from `since` on; only the first of each connection."""
+    """Return equal requests from the same address at the same endpoint, from `since` on; only the first of each
+    connection."""
     key = asked.connection.endpoint, asked.asker_ip, asked.request.content
     same, answered = _first_by_content(knowledge).get(key, ([], []))
     times = len(same) - bisect_left(same, since, key=_time)
@@ -114,8 +115,8 @@ def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
 def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | None:
     """Return the first request on a later connection, from `since` on, that got a reply; its content does not matter.
 
-    The client has the same address and socket type. Other clients of that address that were cut off at the same time
-    without a pending request return, too: one connection for each does not count.
+    The client has the same address and socket type. Other clients of that address, which were cut off at the same time
+    without a pending request, also return: one connection for each of them does not count.
     """
     client = asked.connection.sides[asked.asker]
     key = asked.connection.endpoint, client.ip, client.socket_type
@@ -151,7 +152,7 @@ def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[Asked]]:
 
 @once
 def _by_octets(knowledge: Knowledge) -> dict[tuple[int, int], list[Asked]]:
-    """Return the oldest unanswered request of each connection, by content and stream offset, oldest first."""
+    """Return the oldest unanswered request of each connection, by content and offset in the stream, oldest first."""
     oldest = (
         Asked(each, each.requests.waiting[0])
         for each in knowledge.connections
@@ -162,6 +163,7 @@ def _by_octets(knowledge: Knowledge) -> dict[tuple[int, int], list[Asked]]:
 
 
 def _remembered(connection: ObservedConnection) -> Iterator[Asked]:
+    """Yield the requests that were not only counted."""
     requests = connection.requests
     if requests is not None:
         first = () if requests.first is None else (requests.first,)
@@ -185,7 +187,7 @@ def _first_by_content(knowledge: Knowledge) -> dict[tuple[Endpoint, str, int], t
 
 
 class _Later(NamedTuple):
-    """A connection that began at `start` (ns), and the first request on it or a later one."""
+    """A connection that began at `start` (ns), and the first request on it or on a later one."""
 
     start: int
     first: Asked

@@ -20,7 +20,7 @@ GAP = "ZMTP-CONN-05"
 SNAP_LENGTH = "snap length"
 
 MIN_STEADY, STEADY_NS = 3, SECOND // 3
-"""Attempts at most this far apart on average have no back-off."""
+"""Attempts at most this far apart on average have equal intervals, without a back-off."""
 GIVEN_UP_NS, LONG_GIVEN_UP_NS = 3 * SECOND, 30 * SECOND
 """A client has ended after this long without an attempt; the second value is for rare ones."""
 
@@ -77,8 +77,8 @@ class RunFinding(NamedTuple):
 class Knowledge:
     """All connections of a run, in order of start.
 
-    The run lasts from `first_ns` to `last_ns`. `forgotten` connections are missing, and `left_out` facts about the
-    others.
+    The run lasts from `first_ns` to `last_ns`. `forgotten` connections are not included, and `left_out` facts about
+    included ones are missing.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from zmtpscope.words import counted
 MAX_EXAMINED = 512
 
 LONGEST_COMPARED = 64
-"""Octets to compare letter by letter, in more than quadratic time."""
+"""Octets to compare letter by letter, which takes more than quadratic time."""
 
 MAX_COMPARED = 16
 """Names with similar letters to compare letter by letter."""
@@ -39,10 +39,10 @@ NAMES = {
 """Octets that are often added by mistake at an end of a name."""
 
 NO_WORDS = bytes(octet for octet in range(0x80) if not chr(octet).isalnum())
-"""Octets that may follow a name by mistake."""
+"""Octets that may have been added by mistake after a name."""
 
 IN_FRONT = re.compile(rb"(?:b(?=[\"'])|\xef\xbb\xbf|\xc2\xa0|[%s])*" % re.escape(NO_WORDS))
-"""Octets that may precede a name by mistake; the b is from `str(b"name")` in Python."""
+"""Octets that may have been added by mistake before a name; the b is from `str(b"name")` in Python."""
 
 SINGLE = re.compile(rb"\xef\xbb\xbf|\xc2\xa0|.", re.DOTALL)
 
@@ -64,7 +64,7 @@ SHORTEST_WORD = 3
 
 
 class Near(NamedTuple):
-    """A topic or subscription, and why the two do not match. `is_telling`: hardly by chance."""
+    """A topic or subscription, and why the two do not match. `is_telling`: the likeness is hardly chance."""
 
     name: bytes
     how: str
@@ -79,7 +79,7 @@ def _case(subscription: bytes, topic: bytes) -> str | None:
 
 
 def _around(subscription: bytes, topic: bytes) -> str | None:
-    """Describe the smallest change at both ends that makes the two match."""
+    """Describe the smallest change at both ends that makes subscription and topic match."""
     front, behind = _in_front(subscription), len(subscription) - len(subscription.rstrip(NO_WORDS))
     if len(subscription) <= front + behind:
         return None
@@ -166,7 +166,7 @@ def ends_in_wildcard(subscription: bytes) -> bool:
 def nearest_topic(subscription: bytes, topics: Iterable[bytes], *, whole: bool = False) -> Near | None:
     """Return the topic that a subscription was probably meant for, or None.
 
-    With `whole`, it is a group, which must equal the topic.
+    With `whole`, the subscription is a group, which must equal the topic.
     """
     some = [topic for topic, _ in zip(topics, range(MAX_EXAMINED), strict=False)]
     if whole and subscription:
@@ -192,7 +192,7 @@ def _nearest(pairs: list[tuple[bytes, bytes, bytes]]) -> Near | None:
 
 
 def _alike(pairs: Iterable[tuple[bytes, bytes, bytes]]) -> Near | None:
-    """Return a name with a similar spelling. Names like `sensor1` and `sensor2` are no mistake."""
+    """Return a name with a similar spelling, or None. Names such as `sensor1` and `sensor2` are no mistake."""
     from difflib import SequenceMatcher  # loaded only if used
 
     compared = 0

@@ -1,4 +1,4 @@
-"""Two hosts that each PUSH or publish to the other: each answers on the opposite connection."""
+"""Two hosts that each PUSH or publish to the other: they answer each other on the opposite connection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OneWay(NamedTuple):
 
 @once
 def opposite(knowledge: Knowledge) -> dict[str, OneWay]:
-    """Return the opposite of each one-way connection, by conn_id, of hosts with one in each direction."""
+    """Return the opposite of each one-way connection, by conn_id, if two hosts have one in each direction."""
     found = grouped((each.hosts, each) for each in map(_one_way, knowledge.connections) if each is not None)
     pairs = {}
     for (sending, receiving), there in found.items():
@@ -38,5 +38,6 @@ def opposite(knowledge: Knowledge) -> dict[str, OneWay]:
 
 
 def _one_way(connection: ObservedConnection) -> OneWay | None:
+    """Return the connection and its sender if a socket that can only send has sent messages."""
     sender = next((number for number in (0, 1) if connection.sides[number].socket_type in ONE_WAY), None)
     return None if sender is None or connection.sides[sender].rhythm is None else OneWay(connection, sender)

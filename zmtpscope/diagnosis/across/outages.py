@@ -13,7 +13,7 @@ from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedO
 from zmtpscope.records import SECOND
 
 MIN_ATTEMPTS = 2
-"""Retransmissions or probes of an outage: one packet may be lost, or captured twice."""
+"""Retransmissions or probes that make an outage: one packet may be lost, or captured twice."""
 LONG_NS = 3 * SECOND
 """A single retransmission is enough if the other side is then silent for this long."""
 
@@ -21,8 +21,8 @@ LONG_NS = 3 * SECOND
 class Outage(NamedTuple):
     """Data of `sender` was not acknowledged for a time.
 
-    `since`: the first unacknowledged message, or the first retransmitted packet. `messages`, and perhaps more
-    (`are_more`), may not have arrived. `octets` of the first one were not acknowledged, or None if unknown.
+    `since` is the first unacknowledged message, or the first retransmitted packet. `messages` may not have arrived;
+    `are_more`: there may be more. `octets` of the first one were not acknowledged, or None if unknown.
     """
 
     connection: ObservedConnection
@@ -41,7 +41,7 @@ class Outage(NamedTuple):
 
     @property
     def is_first(self) -> bool:
-        """Whether a client sent nothing before: the connection may not have been accepted yet."""
+        """Whether a client sent nothing before: the listening program may not have accepted the connection yet."""
         return self.outage.offset == 0 and self.sender != self.connection.listener
 
     @property
@@ -51,7 +51,7 @@ class Outage(NamedTuple):
 
     @property
     def is_large(self) -> bool:
-        """Whether all retransmitted segments are larger than messages that arrived before: the path drops large
+        """Whether all retransmitted segments are larger than messages that arrived before: a path that drops large
         packets.
 
         TCP joins small segments when it retransmits, so the first lost message must fill a segment.
@@ -101,7 +101,7 @@ def _outage(connection: ObservedConnection, sender: int, side: ObservedSide, out
 
 class Lost(NamedTuple):
     """The first unacknowledged message, the number from it on, whether more were forgotten, and how many octets of the
-    first are unacknowledged. `largest` of the messages before; 0 if some were forgotten."""
+    first were not acknowledged. `largest` of the messages before, or 0 if some were forgotten."""
 
     since: Moment
     messages: int
@@ -111,7 +111,7 @@ class Lost(NamedTuple):
 
 
 def first_lost(side: ObservedSide) -> Lost | None:
-    """Return the messages that an outage lost; None if none, or unknown."""
+    """Return the messages that an outage lost, or None if there are none or they are unknown."""
     last, outage = side.last_messages, side.last_outage
     if last is None or outage is None:
         return None

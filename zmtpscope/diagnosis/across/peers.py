@@ -1,7 +1,8 @@
-"""Peers over all their connections: times, counts, and why each connection ended.
+"""Peers over all their connections: times, counts, and the reason for the end of each connection.
 
 A connecting peer is its identity, or else its address, with its socket type and remote endpoint. A listening peer is
-its endpoint. Similar programs on one host without identity are one peer, because the wire does not distinguish them.
+its endpoint. Several similar programs on one host without identity are one peer, because the wire does not distinguish
+them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Departure(NamedTuple):
 class Peer:
     """A peer and its connections, in order of start.
 
-    It connects to `remote`, or listens if that is None. `attempts`: those that failed.
+    It connects to `remote`, or listens if that is None. `attempts` are its failed attempts to connect.
     """
 
     address: str
@@ -110,7 +111,7 @@ def _connecting(knowledge: Knowledge) -> Iterator[Peer]:
 
 
 def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, list[ObservedConnection]]:
-    """Merge all connections of a client with only one known combination of identity and type."""
+    """Merge all connections of a client if only one combination of identity and type is known."""
     whole = [each for each in known if each[1] is not None]
     if len(whole) == 1:
         merged = [connection for connections in known.values() for connection in connections]
@@ -121,7 +122,7 @@ def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, lis
 def _of_client(
     ends: Ends, known: dict[Known, list[ObservedConnection]], attempts: tuple[RunFinding, ...]
 ) -> Iterator[Peer]:
-    """Yield the peers of a client address. The first one gets the failed attempts, whose peer is unknown."""
+    """Yield the peers of a client address. The first one gets the failed attempts, because their peer is unknown."""
     ip, endpoint = ends
     if not known:
         yield Peer(ip, None, None, endpoint, (), attempts)

@@ -1,4 +1,4 @@
-"""Publishers and their subscribers. Connections of one publisher are siblings with comparable deliveries."""
+"""Publishers and their subscribers. The connections of one publisher are siblings, whose deliveries can be compared."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Subscriber:
 
     @property
     def is_of_groups(self) -> bool:
-        """Whether it joins groups, which must equal the topic."""
+        """Whether the subscriber joins groups, which must equal the topic, and has no prefixes."""
         return self.socket_type == "DISH"
 
     def asked_for(self, topic: bytes) -> str:
@@ -100,7 +100,7 @@ class Subscriber:
     def is_filtered(self) -> bool:
         """Whether the publisher sends it only matching messages, and all its subscriptions are known.
 
-        This needs a known version, and no missing or encrypted octets.
+        This needs a known version, and octets that are neither missing nor encrypted.
         """
         connection = self.connection
         values = connection.values
@@ -161,6 +161,7 @@ class Subscriber:
 
     @cached_property
     def _single(self) -> list[bytes]:
+        """Topics of its single-frame messages, sorted."""
         return sorted(key.topic for key in self.topics if key.topic is not None and not key.is_frame)
 
     @cached_property
@@ -214,7 +215,8 @@ def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[by
 
 @dataclass(frozen=True, eq=False)
 class Publisher:
-    """A publisher that listens, with all its subscribers in order of start, or that connects to a single one.
+    """A publisher that listens at an endpoint, with all its subscribers in order of start, or that connects to a single
+    one.
 
     Further connections of a connecting publisher cannot be identified. A RADIO publishes to groups.
     """

@@ -16,7 +16,7 @@ RECONNECT_NS = 60 * SECOND
 """A client that reconnects after this time may be another program."""
 
 PATIENCE_NS = SECOND
-"""A program that subscribes has done so this long after the handshake."""
+"""A program that subscribes has done so within this time after the handshake."""
 
 
 class NotMadeAgain(NamedTuple):
@@ -30,8 +30,8 @@ class NotMadeAgain(NamedTuple):
 
 
 def not_made_again(knowledge: Knowledge) -> Iterator[NotMadeAgain]:
-    """Yield the subscriptions that clients did not repeat after they reconnected, by publisher and client, in order of
-    time."""
+    """Yield the subscriptions that a client did not repeat after it reconnected, by publisher and client, in order
+    of time."""
     for publisher in publishers(knowledge):
         for own in _apart(publisher):
             for before, after in pairwise(own):
@@ -57,7 +57,7 @@ def had_time_to_subscribe(subscriber: Subscriber, knowledge: Knowledge) -> bool:
 def _apart(publisher: Publisher) -> list[list[Subscriber]]:
     """Return the connections of each client.
 
-    Clients with overlapping ones are skipped: it is unknown which replaced which.
+    Clients with overlapping connections are skipped, since it is unknown which one replaced which.
     """
     return [
         own

@@ -1,4 +1,4 @@
-"""Sides that sent steadily and then stopped, although similar sides continue or requests arrive."""
+"""Sides that sent messages steadily and then stopped, although similar sides continue or requests arrive."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ MIN_TURNS, MIN_PAUSES = 3.5, 4
 ones continue."""
 
 MANY_TURNS, LONG_SILENCE = 15, 10 * SECOND
-"""Silence of a DEALER with an identity, which its ROUTER knows, that is a warning: a multiple of its longest pause, and
-ns."""
+"""Silence of a DEALER with an identity that is a warning, as a multiple of its longest pause and in ns: its ROUTER
+knows it."""
 
 STEADY_SILENCE = 6 * SECOND
-"""Longest usual silence of a side that sent steadily and unasked, and of a client that asked steadily."""
+"""Longest usual silence of a side that sent messages steadily and unasked, and of a client that asked steadily."""
 
 MIN_BEATS, MAX_JITTER, MISSING_BEATS = 12, 1.25, 10
-"""For heartbeats that ceased: number of messages, longest pause as a multiple of the mean, silence as a multiple of
-that."""
+"""For heartbeats that ceased: minimum number of messages, longest pause as a multiple of the mean, and silence as a
+multiple of the longest pause."""
 
 UNASKED = 8
 """A ROUTER or DEALER that sends this many times as many messages as it receives is not asked for them."""
@@ -66,7 +66,7 @@ MAX_COMPARED = 64
 class Silence(NamedTuple):
     """A side that sent nothing from its last message until `until`, on an open connection.
 
-    `text` names peers that continue.
+    `text` names the peers that continue meanwhile.
     """
 
     connection: ObservedConnection
@@ -104,7 +104,7 @@ def silences(knowledge: Knowledge) -> Sequence[Silence]:
 
 
 def _of_only_sender(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[Silence]:
-    """Find the silence of the only sender on a connection whose start was not captured."""
+    """Find the silence of the side that sent all messages of a connection whose start was not captured."""
     is_midstream = connection.socket_types() == (None, None) and not connection.is_doubtful
     senders = [number for number, side in enumerate(connection.sides) if side.rhythm is not None]
     if not (is_midstream and connection.is_unbroken and connection.is_open) or len(senders) != 1:
@@ -202,6 +202,7 @@ def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
 
 
 def _others(count: int, name: str) -> str:
+    """Count peers: `3 other clients`, or `64 or more other clients`."""
     return counted(count, f"other {name}") if count < MAX_COMPARED else f"{count} or more other {name}s"
 
 
@@ -227,7 +228,7 @@ def _steady(connection: ObservedConnection, side: int, knowledge: Knowledge) -> 
 
 
 class Blocked(NamedTuple):
-    """A connection whose receiver reads nothing from some time to the end."""
+    """A connection whose receiver reads nothing from some time until the end of the capture."""
 
     since_ns: int
     conn_id: str
@@ -252,7 +253,7 @@ NONE = Blocked(0, "")
 
 
 def _reconnected(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
-    """Find a client that fell silent on one connection and continues on a later one.
+    """Find a client that fell silent on one connection and continues on another, which it began later.
 
     The end of the old connection is not in the capture. Several programs of one host have several connections at a
     time.
@@ -271,7 +272,7 @@ def _reconnected(connection: ObservedConnection, side: int, until: int, knowledg
 
 
 def _may_wait(host: str, last_ns: int, near: int, knowledge: Knowledge) -> bool:
-    """Whether a request of the host, or to it, has had no reply since about `last_ns`: it may wait for that."""
+    """Whether a request of the host, or to it, has had no reply since about `last_ns`: its programs may wait for it."""
     asked = _hanging_since(knowledge).get(host, ())
     place = bisect_left(asked, last_ns - near)
     return place < len(asked) and asked[place] <= last_ns + near
@@ -279,6 +280,7 @@ def _may_wait(host: str, last_ns: int, near: int, knowledge: Knowledge) -> bool:
 
 @once
 def _hanging_since(knowledge: Knowledge) -> dict[str, list[int]]:
+    """Return the times of unanswered requests, by the hosts of both sides, in order."""
     found = ((side.ip, each.oldest.ns) for each in hanging(knowledge) for side in each.connection.sides)
     return {host: sorted(times) for host, times in grouped(found).items()}
 
@@ -298,7 +300,7 @@ def _is_unasked(connection: ObservedConnection, number: int, knowledge: Knowledg
 
 
 def _is_beating(connection: ObservedConnection, number: int) -> bool:
-    """Whether a side sent at regular intervals, like heartbeats, and the other side at most answered."""
+    """Whether a side sent messages at regular intervals, like heartbeats, and the other side at most answered them."""
     own, other = connection.sides[number].rhythm, connection.sides[1 - number].rhythm
     if own is None or other is None or own.count < MIN_BEATS or not TWO_WAY.issuperset(connection.socket_types()):
         return False
@@ -308,6 +310,7 @@ def _is_beating(connection: ObservedConnection, number: int) -> bool:
 
 @once
 def _first_sent(knowledge: Knowledge) -> dict[tuple[str, str], int]:
+    """Return the time of the first message from one host to another, on any connection."""
     sent = ((side, each.sides[1 - number]) for each in knowledge.connections for number, side in enumerate(each.sides))
     times = grouped(((side.ip, other.ip), side.rhythm.first_ns) for side, other in sent if side.rhythm is not None)
     return {hosts: min(same) for hosts, same in times.items()}
@@ -315,6 +318,7 @@ def _first_sent(knowledge: Knowledge) -> dict[tuple[str, str], int]:
 
 @once
 def _last_of_servers(knowledge: Knowledge) -> dict[Endpoint, int]:
+    """Return the time (ns) of the listener's last message at each endpoint."""
     return {
         endpoint: max((each.server.rhythm.last.ns for each in connections if each.server.rhythm is not None), default=0)
         for endpoint, connections in knowledge.by_endpoint.items()
@@ -331,7 +335,7 @@ def _rhythms(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], list[Obs
 
 
 Fed = tuple[str, str | None, str | None]
-"""Address of a client, its socket type, and the type of its servers."""
+"""Address of a client, its socket type, and the type of the servers that send to it."""
 
 
 def _fed(connection: ObservedConnection) -> Fed:
@@ -341,6 +345,7 @@ def _fed(connection: ObservedConnection) -> Fed:
 
 @once
 def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]:
+    """Return the rhythms of all servers that send to a client."""
     return _by_last(
         (_fed(each), each.server.rhythm)
         for each in knowledge.connections

@@ -1,6 +1,6 @@
 """Sides that answered the messages of their peer, but not the latest ones.
 
-Socket types and ids do not show which message answers which: only numbers, times and kinds of messages count.
+Socket types and ids do not show which message answers which, so only numbers, times and kinds of messages count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zmtpscope.zmtp.socket_types import ROUTING
 MIN_SILENCE = 3 * SECOND
 
 MIN_LASTED = 2 * SECOND
-"""A side that sent for less time was still starting, without a steady rhythm."""
+"""A side that sent messages for less time was still starting, without a steady rhythm."""
 
 MIN_MESSAGES = 8
 
@@ -49,7 +49,7 @@ MIN_ANSWERS = 5
 """Turns that were answered before."""
 
 THINKS_LONGER = 2
-"""The side that asks takes at least this multiple of the other's median time."""
+"""The side that asks takes at least this multiple of the other side's median time."""
 
 
 class Unanswered(NamedTuple):
@@ -63,8 +63,8 @@ class Unanswered(NamedTuple):
 class Expected(NamedTuple):
     """Answers to expect to the remembered messages since a side fell silent, by their kinds.
 
-    `is_none`: no kind was answered before. `is_unknown`: it is unknown whether some kinds are answered, and the others
-    are not. `sure`: messages of kinds that were always answered.
+    `is_none`: no message is of a kind that was answered before. `is_unknown`: it is unknown for some kinds whether they
+    are answered, and the others are not. `sure`: messages of kinds that were always answered.
     """
 
     is_none: bool
@@ -78,8 +78,8 @@ class Expected(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """Messages of a side that has been silent for `silent_ns`, and of the side that asks it, on the same or the
-    opposite connection of two hosts."""
+    """Messages of a side that has been silent for `silent_ns`, and of the side that asks it, on the same connection or
+    on the opposite one of two hosts."""
 
     own: ObservedRhythm
     other: ObservedRhythm
@@ -101,8 +101,8 @@ class Exchange(NamedTuple):
 def unanswered(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Unanswered | None:
     """Find a side that used to send about one message for each received, and sent none for the latest.
 
-    A note if it received them on another connection, perhaps of another program; or if it was only starting, had sent
-    one for each, and sends none for many.
+    A note if it received them on another connection: these may belong to another program. A note, too, if it was only
+    starting, had sent one for each, and sends none for many.
     """
     back = opposite(knowledge).get(connection.conn_id, OneWay(connection, 1 - side))
     exchange = _exchange(connection, side, until, back)
@@ -132,6 +132,7 @@ def _never_arrived(exchange: Exchange) -> bool:
 
 
 def _need_no_answer(exchange: Exchange) -> bool:
+    """Whether all messages since are of kinds that were never answered."""
     return exchange.expected.is_none
 
 
@@ -146,20 +147,20 @@ def _are_answers_themselves(exchange: Exchange) -> bool:
 
 
 def _was_only_starting(exchange: Exchange) -> bool:
-    """Whether the silent side sent few messages, unless it had answered nearly each and now misses many."""
+    """Whether the silent side sent few messages, unless it had answered nearly each message and now misses many."""
     own, before = exchange.own, exchange.before
     answered_each = not exchange.expected.is_unknown and own.count >= max(MIN_ANSWERS, before - 1)
     return exchange.is_young and not (answered_each and exchange.missed >= MAX_RECENT)
 
 
 def _answers_seldom(exchange: Exchange) -> bool:
-    """Whether too few messages were answered before, or are unanswered now."""
+    """Whether too few messages were answered before, or are unanswered now, to expect an answer."""
     is_frequent = exchange.before >= MIN_ANSWERS and exchange.own.count * LARGEST_SHARE >= exchange.before
     return not exchange.expected.are_certain and not (is_frequent and exchange.missed >= MIN_UNANSWERED)
 
 
 def _has_another_task(exchange: Exchange) -> bool:
-    """Whether the asker now sends much faster: it streams data, and waits for nothing."""
+    """Whether the asker now sends much faster: it streams data, and waits for no answers."""
     if exchange.expected.are_certain:
         return False
     usual = (exchange.own.last.ns - exchange.other.first_ns) / exchange.before
@@ -176,8 +177,8 @@ REFUTATIONS = (
     _answers_seldom,
     _has_another_task,
 )
-"""Evidence that a silent side owes no answer, in order of evaluation: the last needs messages before and since, as
-`_answers_seldom` ensures."""
+"""Evidence that a silent side owes no answer, in the order of evaluation: the last one needs messages before and since,
+which `_answers_seldom` ensures."""
 
 
 def _expected(asker: ObservedSide) -> Expected:
@@ -193,7 +194,7 @@ def _expected(asker: ObservedSide) -> Expected:
 def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
     """Return how many messages of `other` followed the last message of `own`, and how many preceded it.
 
-    Estimated if all remembered ones followed.
+    If all remembered messages followed, the numbers are estimates.
     """
     missed = other.since(own.last.ns)
     if missed == MAX_RECENT:
@@ -203,7 +204,7 @@ def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
 
 
 def last_unanswered(connection: ObservedConnection, side: int, until: int) -> Unanswered | None:
-    """Find a listening ROUTER or DEALER that answered each message, or each of a kind, except the last ones.
+    """Find a listening ROUTER or DEALER that answered each message, or each one of a kind, except the last ones.
 
     A note only: a worker that has returned its result waits for a broker in the same way.
     """
@@ -223,7 +224,7 @@ def last_unanswered(connection: ObservedConnection, side: int, until: int) -> Un
 
 
 def _answered_at_once(own: ObservedRhythm, other: ObservedRhythm) -> bool:
-    """Whether a side answered the messages of another in turn, faster than they came, except the last ones."""
+    """Whether a side answered the messages of another in turn, and faster than they arrived, except the last ones."""
     missed = other.count - own.count
     asked = other.recent[: len(other.recent) - missed]
     if not 1 <= missed < len(other.recent) - 1 or own.count < MIN_ANSWERS:

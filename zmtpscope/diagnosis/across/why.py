@@ -43,7 +43,7 @@ LONGEST_COMPARED = 4096
 
 LONGEST_BEGINNING = 256
 MAX_BEGINNINGS = 1 << 15
-"""Different beginnings to keep, for subscriptions longer than the topic."""
+"""Different beginnings to keep, for subscriptions that are longer than the topic."""
 
 
 def _numbers() -> array[int]:
@@ -52,8 +52,8 @@ def _numbers() -> array[int]:
 
 @dataclass(slots=True, eq=False)
 class TopicMessages:
-    """Messages of one connection, as columns: times (ns), packet references, checksums of the contents, and stream
-    offsets after the last octet (0 if encrypted)."""
+    """Messages of one connection, as columns: times (ns), packet references, checksums of the contents, and offsets in
+    the TCP stream after the last octet (0 if encrypted)."""
 
     times: array[int] = field(default_factory=_numbers)
     packets: array[int] = field(default_factory=_numbers)
@@ -127,7 +127,7 @@ class TopicSearch:
 
 
 AT_ONCE_NS = SECOND // 20
-"""A message sent this soon after an outage may have waited for its end."""
+"""A message sent within this time after an outage may have waited for its end."""
 
 GAP = "SEQUENCE-01"
 
@@ -136,7 +136,7 @@ Client = list[Subscriber]
 
 
 class Reason(NamedTuple):
-    """Why a message arrived or not. The deciding event has the time `moment`, which ends the sentence."""
+    """Why a message arrived or did not. The deciding event has the time `moment`, which ends the sentence."""
 
     came: bool
     text: str
@@ -166,7 +166,7 @@ class MessageRange(NamedTuple):
 class Answer(NamedTuple):
     """Outcomes of a topic's messages at one publisher for one peer.
 
-    `sibling`: the subscriber that shows the published messages, `gap`: the finding about missing message numbers.
+    `sibling` is the subscriber that shows the published messages, `gap` the finding about missing message numbers.
     """
 
     publisher: str
@@ -246,7 +246,7 @@ def _copies(search: TopicSearch, client: Client) -> list[_Copy]:
 
 
 def _on_its_way(outages: Sequence[ObservedOutage], time: int, end: int) -> Reason:
-    """Return what became of a copy of the message sent at `time` (ns), whose last octet is at offset `end`."""
+    """Return what became of a copy of the message that was sent at `time` (ns), whose last octet is at offset `end`."""
     for outage in outages:
         if not outage.retransmissions or end <= outage.offset:
             continue
@@ -289,7 +289,7 @@ def _count(search: TopicSearch, client: Client) -> int:
 def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_Copy]) -> Iterator[Fate]:
     """Yield the fate of each message, from the copies that the peer got and the published ones.
 
-    A copy belongs to the next equal message published during its subscription.
+    A copy that the peer got belongs to the next equal message published during its subscription.
     """
     waiting: dict[int, deque[_Copy]] = {}
     for copy in got:
@@ -352,7 +352,7 @@ class _Times:
 def _why_not_sent(subscriber: Subscriber, time: int, topic: bytes, beginning: bytes | None) -> Reason | None:
     """Return why the publisher did not have to send a message; None if it had to.
 
-    It begins with `topic`, and with `beginning` if known.
+    The message begins with `topic`, and with `beginning` if that is known.
     """
     if not subscriber.is_filtered:
         return None  # it gets all messages, or some subscriptions are unknown
@@ -393,7 +393,7 @@ def _why_dropped(subscriber: Subscriber) -> Reason:
 
 
 def _why_behind(subscriber: Subscriber, first: int, last: int) -> Reason:
-    """Return why messages published from `first` to `last`, after the last that arrived, did not."""
+    """Return why messages published from `first` to `last`, after the last one that arrived, did not arrive."""
     cannot_tell = _cannot_tell(subscriber)
     if cannot_tell is not None:
         return cannot_tell

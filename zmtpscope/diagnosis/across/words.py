@@ -45,7 +45,7 @@ End = tuple[ObservedConnection, int]
 
 
 def names_of(*ends: End) -> list[str]:
-    """Name different peers of one sentence; clients with one name get their ports."""
+    """Name different peers of one sentence: clients that share a name get their ports."""
     names = [name_of(connection, side) for connection, side in ends]
     return [
         client_name(connection, with_port=True) if side != connection.listener and names.count(name) > 1 else name
@@ -76,8 +76,8 @@ def cadence(times: Sequence[int]) -> int | None:
 
 
 def how_often(times: Sequence[int], count: int | None = None, last_ns: int = 0) -> str:
-    """Write how often events occurred: `once` or `3 times in 90 s, every 30.1 s`. If there were more than `times`,
-    `count` is their number and `last_ns` the time of the last."""
+    """Write how often events occurred: `once` or `3 times in 90 s, every 30.1 s`. If there were more events than
+    `times`, `count` is their number and `last_ns` the time of the last one."""
     count = len(times) if count is None else count
     if count == 1 or not times:
         return how_many_times(count)
@@ -94,7 +94,7 @@ def repeated(times: Sequence[int], count: int | None = None, last_ns: int = 0) -
 
 
 def same_on(others: int, noun: str = "other connection") -> str:
-    """Count further connections with the same cause: `; the same on 2 other connections`, or ""."""
+    """Count further connections with the same cause: `; the same on 2 other connections`, or "" without any."""
     return f"; the same on {counted(others, noun)}" if others else ""
 
 

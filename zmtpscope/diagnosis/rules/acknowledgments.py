@@ -56,7 +56,7 @@ SIZE_HINT = (
 
 
 def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make at most two diagnoses for each pair of hosts and direction: for lasting and for past outages."""
+    """Make at most two diagnoses for each pair of hosts and direction: for outages that last, and for past ones."""
     every = outages(knowledge)
     established = {each.hosts for each in every if not each.is_first}
     small = {(each.hosts, each.is_over) for each in every if not each.is_large}

@@ -1,4 +1,4 @@
-"""Calls without a reply, and replies with an error, matched by ids or by order (MDP)."""
+"""Calls without a reply, and replies with an error, if ids or the order (MDP) match the two."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MIN_WAIT = 3 * SECOND
 MANY_TIMES = 3
 """A call is overdue when it has waited for this multiple of the slowest reply."""
 MAX_SKIPPED, MAX_SKIPPED_UNNAMED = 1 / 2, 1 / 6
-"""Unanswered calls before an answered one need no reply if they exceed this part of the answered ones, unless their
-protocol requires replies: calls of kinds that were answered, and requests of unknown kinds."""
+"""Unanswered calls before an answered one need no reply if they are more than this part of the answered calls, unless
+their protocol requires replies: calls of kinds that were answered, and requests of unknown kinds."""
 MAX_NAMED = 3
 COMPUTING = {"apply_request", "execute_request"}
 """Jupyter requests that run code of the client, which may take long."""
@@ -74,9 +74,9 @@ class Work:
                 latest[each.called] = max(latest.get(each.called, 0), call.moment.ns)
 
     def handed_on(self, waiting: Waiting) -> set[Called]:
-        """Return the programs for which the called one waits, if it is a broker.
+        """Return the programs that the called one itself waits for, if it is a broker.
 
-        It requests work at the same endpoint, or passes the call on.
+        It requests work at the same endpoint, or passes the same call on.
         """
         connection, side = waiting.connection, waiting.side
         found = set(self._at.get(connection.endpoint, ())) if side != connection.listener else set()
@@ -126,8 +126,8 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
 
 
 def _silent_beside(waiting: Waiting, knowledge: Knowledge) -> list[str]:
-    """Return the other connections of a called client's host that were silent since the call: workers of one host stop
-    for the same reason."""
+    """Return the other connections of a called client's host on which it sent nothing since the call: workers of one
+    host stop for the same reason."""
     connection, since = waiting.connection, waiting.open[0].moment.ns
     if waiting.side != connection.listener:
         return []
@@ -139,6 +139,7 @@ def _silent_beside(waiting: Waiting, knowledge: Knowledge) -> list[str]:
 
 
 def _diagnosis(same: list[Waiting], callers: list[Waiting], knowledge: Knowledge) -> Diagnosis:
+    """Diagnose unanswered calls. `callers` are the calls of clients that wait for equal calls at a broker."""
     first = same[0]
     calls, connection = first.calls, first.connection
     caller, called = name_of(connection, first.side), name_of(connection, 1 - first.side)
@@ -206,14 +207,14 @@ def _who_left(waiting: Waiting, knowledge: Knowledge) -> str:
 
 
 class Failed(NamedTuple):
-    """All replies to the calls of one name, by a listener or its clients, with the connections of the callers."""
+    """All replies to the calls of one name, by a listener or by its clients, with the connections of their callers."""
 
     name: str
     replies: list[tuple[ObservedConnection, int, ObservedReplies]]
 
     @property
     def calls(self) -> int:
-        """Number of calls with a reply. Of calls without a name, only errors count."""
+        """Number of calls with a reply. Replies to requests without a name are counted only if they are errors."""
         return sum(
             each.count if self.name != REQUEST or connection.requests is None else connection.requests.latency.count
             for connection, _, each in self.replies
@@ -238,7 +239,7 @@ class Failed(NamedTuple):
         return f"{self.errors} of {calls} with an error" + (f': "{error}"' if error else "")
 
     def hop(self, side: int) -> tuple[str, str, str]:
-        """Return the address of the callers (0) or the called program (1), with the name and the first error."""
+        """Return the address of the callers (0) or of the called program (1), with the name and the first error."""
         connection, caller, replies = self.first
         return connection.sides[abs(caller - side)].ip, self.name, replies.error
 
@@ -247,7 +248,7 @@ Hop = tuple[str, str, str]
 
 
 def _failing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each listener that replies with errors, and for clients that do at an endpoint."""
+    """Make one diagnosis for each listener that replies with errors, and for the clients that do at an endpoint."""
     found: dict[tuple[Endpoint, bool], dict[str, Failed]] = {}
     for connection in knowledge.connections:
         for side in (0, 1):

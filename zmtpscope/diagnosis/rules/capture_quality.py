@@ -15,6 +15,7 @@ MAX_NAMED = 3
 
 
 def _one_sided(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Diagnose all connections of which one direction was captured, together."""
     met = [
         each
         for each in knowledge.connections
@@ -78,6 +79,7 @@ def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
+    """Make one diagnosis for all connections with a gap."""
     if not met:
         return
     connections = {each.connection for each in met}
@@ -98,6 +100,7 @@ def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
 
 
 def _limits(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Diagnose connections or facts that were forgotten, once."""
     missing = [counted(knowledge.forgotten, "connection")] if knowledge.forgotten else []
     if knowledge.left_out:
         missing.append(f"{counted(knowledge.left_out, 'time')} a request, subscription or topic")

@@ -1,4 +1,4 @@
-"""Connections that end because of a message: it is too large, or a program exits on it."""
+"""Connections that end because of a message: one that is too large, or on which a program exits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOO_LARGE = "message-too-large"
 AT_ONCE = SECOND // 10
 """A side that ends the connection this soon after a message, without an error, does so because of it."""
 BACK_NS = 2 * SECOND
-"""Time to the next connection if the library, not the program, ended the last."""
+"""The time to the next connection if the library ended the connection, and not the program."""
 AT_THE_HEADER = SECOND // 200
 """libzmq closes within this time when it has read the frame header."""
 MIN_TIMES = 3
@@ -106,6 +106,7 @@ def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _come_back(ended: list[Sent], back: Mapping[str, int | None]) -> bool:
+    """Whether the two soon reconnected after all but the last."""
     soon = 0
     for each in ended:
         again = back.get(each.connection.conn_id)
@@ -116,7 +117,7 @@ def _come_back(ended: list[Sent], back: Mapping[str, int | None]) -> bool:
 def _is_reset_alone(sent: Sent, knowledge: Knowledge, back: Mapping[str, int | None]) -> bool:
     """Whether a listening program reset the connection with unread octets, and continued.
 
-    It ended no other connection then, and refused no client until the two were connected again.
+    It ended no other connection at that time, and refused no client until the two were connected again.
     """
     connection, ending, again = sent.connection, sent.ending, back.get(sent.connection.conn_id)
     if ending is None or again is None or not ending.is_reset or ending.side != connection.listener:
@@ -195,7 +196,7 @@ def _too_large_diagnosis(ended: list[Sent], taken: int, *, stays_away: bool = Fa
 
 
 FASTER = 10
-"""The end follows the message this many times sooner than the next would: no coincidence."""
+"""The end follows the message this many times sooner than the next message would: no coincidence."""
 
 FAILS_HINT = (
     "check the log of that program for the last message: the program fails on it, or treats it as a request to "

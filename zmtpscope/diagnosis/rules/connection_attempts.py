@@ -30,6 +30,7 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted, listed
 
 MAX_CLIENTS = 3
+"""Clients to name."""
 
 MIN_OUTAGE = 10 * SECOND
 """A peer that is away for this long was not just restarted."""
@@ -43,7 +44,7 @@ ANSWERS_LATE = (
     "answer",
     "the host was not up yet, or the path dropped packets; ZeroMQ clients retry until the server answers",
 )
-"""Verb and hint of attempts that were refused, or not answered, until one succeeded."""
+"""Verb and hint of attempts that were refused, or not answered, until the endpoint was reached."""
 
 
 class Words(NamedTuple):
@@ -54,9 +55,9 @@ class Words(NamedTuple):
 
 
 class InVain(NamedTuple):
-    """Sentences about failed attempts: no client is served, or others are.
+    """Sentences about failed attempts: no client is served, or other clients are.
 
-    `patience`: longest time (ns) that an attempt may have waited for its answer.
+    `patience` is the longest time (ns) that an attempt may have waited for its answer.
     """
 
     id: str
@@ -66,7 +67,7 @@ class InVain(NamedTuple):
 
 
 def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
-    """Return the severity of failed attempts; a peer that served before may just have ended."""
+    """Return the severity of failed attempts; a peer that served connections before may just have ended."""
     if not tried.before:
         return "error"
     if all(each.ends in passing(knowledge) for each in tried.findings):
@@ -139,7 +140,7 @@ def _late_diagnosis(tried: list[Tried]) -> Diagnosis:
 
 
 def in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosis]]:
-    """Return the function of a rule for endpoints that clients did not reach."""
+    """Return the function of a rule that finds endpoints which clients did not reach before the capture ended."""
 
     def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
         tried = list(tried_in_vain(knowledge, words.id, words.patience))
@@ -247,6 +248,7 @@ OTHER_ADDRESS_HINT = (
 
 
 def _answer_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Diagnose clients that repeat SYNs although the endpoint, or another address, answered them."""
     lost = {address(each.endpoint): each for each in knowledge.findings if _is_answered(each) and each.endpoint}
     instead = {finding.text.partition(INSTEAD)[0].rpartition("; ")[2] for finding in lost.values()}
     for words, id_ in ((ANSWER_LOST, HALF_OPEN), (NOT_ANSWERED, UNANSWERED)):
@@ -261,6 +263,7 @@ def _is_answered(finding: RunFinding) -> bool:
 
 
 def _explained(diagnosis: Diagnosis, finding: RunFinding) -> Diagnosis:
+    """Add why the client does not accept the answers, if it resets them."""
     where, attempts = diagnosis.subject, _attempts([Tried(("", 0), [finding], [])])
     if INSTEAD in finding.text:
         other = finding.text.partition(INSTEAD)[0].rpartition("; ")[2]
@@ -285,7 +288,7 @@ ENDED_EARLY_HINT = (
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose unanswered endpoints, with evidence that the host is up, if any."""
+    """Diagnose unanswered endpoints, each with the evidence that its host is up, if there is any."""
     first = {address(each.endpoint): each for each in knowledge.findings if each.id == UNANSWERED and each.endpoint}
     beside = in_turn(knowledge, UNANSWERED)
     for diagnosis in in_vain("connection-unanswered", NOT_ANSWERED)(knowledge):
@@ -340,7 +343,7 @@ def _ends_attempts_early(finding: RunFinding) -> bool:
 
 
 def _answers(connection: ObservedConnection, ns: int) -> bool:
-    """Whether the listener was connected then or soon after, and sent data later."""
+    """Whether the listener was connected at that time or soon after, and sent data later."""
     soon = ns + NOT_ANSWERED.patience
     return connection.start.ns <= soon < (connection.server.last_ns or 0)
 

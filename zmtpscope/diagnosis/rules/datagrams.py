@@ -1,4 +1,4 @@
-"""Datagrams: multicast groups that no host joins, and ZRE nodes that cease without a farewell."""
+"""Datagrams: multicast groups that no host joins, and ZRE nodes whose beacons cease without a farewell."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ MIN_PERIOD = SECOND
 """Minimum life of a connection (ns); shorter lives are a storm of reconnections."""
 MIN_TIMES = 3
 LARGEST_DEVIATION = 0.1
-"""Lives that differ by a larger fraction are not periodic. Ends closer than this fraction of the period are one event:
-a server that stops ends all."""
+"""Lives that differ by a larger fraction are not periodic. Ends closer than this fraction of the period are one
+event: a server that stops ends all connections of a client."""
 STEADIER = 4
 """Silences have a timer if they spread this many times less than the lifetimes."""
 
@@ -71,7 +71,7 @@ TOGETHER_HINT = (
 
 
 class Period(NamedTuple):
-    """Connections of two peers that each end `ns` after the start or the last data."""
+    """Connections of two peers that each end after `ns`, counted from the start or from the last data."""
 
     ns: int
     is_idle: bool
@@ -95,6 +95,7 @@ def _period(departures: Sequence[Disconnect]) -> Period | None:
 
 
 def _spread(values: Sequence[int]) -> float:
+    """Return the difference between smallest and largest value, as a fraction of the largest."""
     return (max(values) - min(values)) / max(*values, 1)
 
 
@@ -182,7 +183,7 @@ def _ends_by_host(knowledge: Knowledge) -> dict[str, EndsOfHost]:
 
 
 def relayed_by(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozenset[str]:
-    """Return the other half of relayed connections: one host ended both at the same time."""
+    """Return the other half of relayed connections: the same host ended both at the same time."""
     connection, ending = departures[0].connection, departures[0].ending
     ends = _ends_by_host(knowledge)[connection.sides[ending.side].ip]
     around = (ends.around(each.ending.moment.ns, connection.endpoint) for each in departures)
@@ -226,7 +227,7 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _add_stragglers(found: dict[Leaver, list[Disconnect]], knowledge: Knowledge) -> None:
-    """Add clients that did not reconnect after a listener left them and others."""
+    """Add clients that did not reconnect after a listener had left them and others."""
     told = {each.connection.conn_id for departures in found.values() for each in departures}
     back: dict[Endpoint, tuple[int, int]] = {}
     for (endpoint, ip, _, _), departures in found.items():
@@ -263,7 +264,7 @@ DONE_WHEN_THEY_LEAVE = frozenset({"SUB", "XSUB", "DISH", "PUSH", "REQ"})
 
 
 def _is_done(departure: Disconnect) -> bool:
-    """Whether a client closed with nothing left to do, as programs that end do."""
+    """Whether a client closed its connection with nothing left to do, as programs that end do."""
     connection = departure.connection
     is_waiting = connection.requests is not None and connection.requests.waiting
     client = connection.client.socket_type

@@ -38,6 +38,7 @@ ROLES = {
     ("PLAIN", "server"): "ZMQ_PLAIN_SERVER is set on both: set ZMQ_PLAIN_USERNAME and _PASSWORD instead on one",
     ("PLAIN", "client"): "ZMQ_PLAIN_USERNAME is set on both: set ZMQ_PLAIN_SERVER on one of the two",
 }
+"""Text and hint for two sides with the same role, by mechanism and role."""
 
 
 def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -92,7 +93,7 @@ TIMER_HINT = (
 
 
 def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client and endpoint, if other connections of the two succeed."""
+    """Make one diagnosis for each client address and endpoint, if other connections of the two succeed."""
     hung = {each.connection.conn_id for same in hung_handshakes(knowledge).values() for each in same}
     for ends, connections in knowledge.by_ends.items():
         left = [each for each in connections if each.conn_id not in hung and _leaves_early(each)]
@@ -124,6 +125,7 @@ LEAVING = ("ZMTP-CONN-03", "NULL-08", "PLAIN-09", "ZMTP3X-GREETING-12")
 
 
 def _leaves_early(connection: ObservedConnection) -> bool:
+    """Whether a ZMTP client closes before the handshake is complete, for no visible reason."""
     client, ending = 1 - connection.listener, ending_of(connection)
     if ending is None or ending.side != client or is_agreed(connection) or not connection.is_whole:
         return False
@@ -145,7 +147,7 @@ SHORT = 3 * SECOND
 
 
 def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client and endpoint to which publishers connect."""
+    """Make one diagnosis for each client address and endpoint to which publishers connect."""
     for ends, connections in knowledge.by_ends.items():
         empty = [each for each in connections if _publishes_nothing(each)]
         subscribed = sum(each.server.subscriptions is not None for each in empty)
@@ -170,6 +172,7 @@ def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _publishes_nothing(connection: ObservedConnection) -> bool:
+    """Whether a publisher soon closes without sending a message."""
     publisher, ending, values = 1 - connection.listener, ending_of(connection), connection.values
     if ending is None or ending.side != publisher or ending.cause not in ("closed", "reset") or values is None:
         return False
@@ -202,7 +205,7 @@ class Rejected(NamedTuple):
 
 
 def _rejected(connection: ObservedConnection) -> Rejected | None:
-    """Return the command on which a side closes, if nothing followed it."""
+    """Return the command on which a side closes, if the other side sent nothing after it."""
     ending = ending_of(connection)
     if ending is None or ending.cause not in ("closed", "reset") or not connection.is_whole:
         return None
@@ -222,7 +225,7 @@ def _rejected(connection: ObservedConnection) -> Rejected | None:
 
 
 def _rejections(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client, endpoint and side that always closes."""
+    """Make one diagnosis for each client, endpoint and closing side, if the side always closes."""
     for ends, connections in knowledge.by_ends.items():
         rejected = (each for each in map(_rejected, connections) if each is not None)
         found = grouped(((each.by_listener, each.command), each) for each in rejected)

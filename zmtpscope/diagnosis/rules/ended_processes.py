@@ -30,7 +30,7 @@ MIN_GONE = 3 * SECOND
 
 
 SHARING, MIN_SENT = ("PUSH", "SCATTER"), 8
-"""Socket types that share out work, and how many messages show that one is sending."""
+"""Socket types that share out work, and the number of messages that show that one is sending."""
 
 
 class Aftermath(NamedTuple):
@@ -66,7 +66,7 @@ def _gave_up(departure: Disconnect) -> int:
 
 
 def is_abandoned(departure: Disconnect, now: int) -> bool:
-    """Whether a publisher left and its subscribers have not returned, or a receiver left a sending PUSH."""
+    """Whether a publisher left and its subscribers have not returned, or a receiver left a PUSH that was sending."""
     server, end = departure.connection.server, departure.ending.moment.ns
     if departure.is_missed or departure.back_ns is not None or now - end < MIN_GONE:
         return False
@@ -87,7 +87,7 @@ def served_until(knowledge: Knowledge) -> dict[Endpoint, int]:
 
 
 def of_processes(left: Sequence[Sequence[Disconnect]]) -> Iterator[list[Sequence[Disconnect]]]:
-    """Group departures by process; `left`: the departures of each peer, in order of time."""
+    """Group departures by process; `left` are the departures of each peer, in order of time."""
     at_once = []
     for departures in left:
         is_once = ended(departures[-1]) - ended(departures[0]) < TOGETHER_NS
@@ -124,7 +124,7 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
 
 
 def is_in_turn(departures: Sequence[Disconnect], knowledge: Knowledge) -> bool:
-    """Whether each lost port replaced another one of the listener, or was replaced."""
+    """Whether each lost port replaced another port of the listener, or was replaced by one."""
     known = passing(knowledge)
     return all(each.by_listener and each.connection.ends in known for each in departures)
 

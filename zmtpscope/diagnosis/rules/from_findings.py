@@ -38,10 +38,10 @@ def with_finding(knowledge: Knowledge, *ids: str) -> Iterator[Met]:
 class OfFindings(NamedTuple):
     """A rule based on findings.
 
-    `ids` are the findings, if `holds` accepts them; `also` follow from these. `are` must accept all findings of a
-    client. `what` is the sentence, with placeholders {client}, {server}, {detail}, and {refuser} and {refused} for the
-    side of the finding and its peer: a server of PLAIN or CURVE may connect. Only a note if a later handshake succeeds,
-    unless `is_final`.
+    `ids` are the findings, if `holds` accepts them; `also` are findings that follow from these. `are` must accept all
+    findings of a client. `what` is the sentence, with placeholders {client}, {server}, {detail}, and {refuser} and
+    {refused} for the side of the finding and its peer: a server of PLAIN or CURVE may connect. The diagnosis is only a
+    note if a later handshake succeeds, unless `is_final`.
     """
 
     rule: str
@@ -158,6 +158,6 @@ def _asker(connection: ObservedConnection) -> Asker:
 
 
 def closed_at_once(knowledge: Knowledge, met: Sequence[Met]) -> bool:
-    """Whether the server closed on the client each time, which never waited for an answer in vain."""
+    """Whether the server closed on the client each time, and the client never waited for an answer in vain."""
     ends, hung = met[0].connection.ends, hung_handshakes(knowledge)
     return all(Waiting(ends, listens) not in hung for listens in (False, True))

@@ -21,9 +21,9 @@ MIN_WAIT = 2 * SECOND
 """A program that reads its streams to the end closes much sooner."""
 
 MIN_WAITING, MIN_FORGOTTEN = SECOND, 3
-"""Connections, and their wait, that make a warning of a program that continues elsewhere."""
+"""Number of connections, and their wait, that make a warning of a program that continues elsewhere."""
 MAX_QUEUED = 100
-"""With more messages in its queue, the program may not have seen the FIN."""
+"""With more messages in its queue, the program may not have seen the FIN yet."""
 
 HINT = (
     "make it read until the end of the stream and close its descriptor; otherwise it runs out of descriptors. If it "
@@ -32,7 +32,7 @@ HINT = (
 
 
 class HalfClosed(NamedTuple):
-    """Side `closer` sent FIN at `moment`; the other acknowledged it and did nothing."""
+    """Side `closer` sent FIN at `moment`; the other side acknowledged it and did nothing."""
 
     connection: ObservedConnection
     closer: int
@@ -58,8 +58,8 @@ def _half_closed(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _of_connection(connection: ObservedConnection) -> HalfClosed | None:
-    """Return a connection that one side has not closed; None if the network, a closed window or a large message delays
-    that."""
+    """Return a connection that one side has not closed; None if the network, a closed window or a large message
+    delays the close."""
     values, ending = connection.values, ending_of(connection)
     if ending is None or (values is not None and not values["fin_acknowledged"]):
         return None

@@ -59,7 +59,8 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _read_more(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether a side that closed early had received more than the other's greeting, which may be the reason."""
+    """Whether a side that closed early had received more than the other side's greeting: that data may be the
+    reason."""
     values = connection.values
     if finding.id != CLOSED_WITHIN or finding.side is None or values is None:
         return False
@@ -68,12 +69,13 @@ def _read_more(connection: ObservedConnection, finding: ObservedFinding) -> bool
 
 
 def _mechanism(connections: Sequence[ObservedConnection], *, listens: bool) -> str | None:
+    """Return the mechanism that a side announced on any of the connections."""
     sides = [each.server if listens else each.client for each in connections]
     return next((side.mechanism for side in sides if side.mechanism), None)
 
 
 def _who_says(met: Met) -> str:
-    """Return the text of the finding with the side's name."""
+    """Return the text of the finding, with the name of its side instead of "This side"."""
     connection, finding = met
     return (
         finding.text
@@ -114,7 +116,7 @@ def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_over(waiting: Waiting, hung: Sequence[Hung], knowledge: Knowledge) -> bool:
-    """Whether a listener was silent for a moment, and served later connections."""
+    """Whether a listener was silent for a moment only, and served connections that began later."""
     last = hung[-1].connection.start.ns
     later = (each for each in knowledge.by_endpoint[waiting.ends.endpoint] if each.start.ns > last)
     is_short = waiting.listener_is_silent and max(each.waited for each in hung) < MIN_OUTAGE
@@ -164,7 +166,7 @@ FULL_HINT = (
 
 
 def unanswered_logins(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose handshakes in which the server waits for its ZAP handler, once for each client and endpoint."""
+    """Diagnose hung handshakes in which the server waited for its ZAP handler, once for each client and endpoint."""
     for waiting, hung in hung_handshakes(knowledge).items():
         if any(each.waits_for_zap for each in hung):
             connection, silent, _, _ = hung[0]
@@ -196,7 +198,7 @@ def _hanging(
     hint: str,
     beside: Iterable[str] = (),
 ) -> Diagnosis:
-    """Diagnose a handshake that hangs. On connections in `beside` the silent side is silent, too."""
+    """Diagnose a handshake that hangs. On the connections in `beside` the silent side is silent, too."""
     connection, silent, _, _ = hung[0]
     return Diagnosis.of(
         rule,

@@ -1,4 +1,4 @@
-"""Heartbeats whose TTL is shorter than the time to the next PING, which ends connections of healthy programs."""
+"""Heartbeats whose TTL is shorter than the time to the next PING, so that it ends connections of healthy programs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Pinger = tuple[Ends, str | None, bool]
 class BrokenPromise(NamedTuple):
     """A connection that closed because of the TTL in the PINGs of `asker`, whose interval is longer.
 
-    `every_ns`: time between two PINGs, or None if the TTL wraps to `kept_ns`.
+    `every_ns` is the time between two PINGs, or None if the TTL wraps to `kept_ns`.
     """
 
     connection: ObservedConnection
@@ -88,7 +88,7 @@ def _intervals(knowledge: Knowledge) -> dict[Pinger, int]:
 
 
 def _until_first_ping(connection: ObservedConnection, asker: int) -> int | None:
-    """Return the time from the handshake to the only PING: libzmq waits one interval."""
+    """Return the time from the handshake to the only PING: libzmq waits one interval before it."""
     side = connection.sides[asker]
     if side.heartbeats is None or side.heartbeats.last is None or side.ready is None:
         return None

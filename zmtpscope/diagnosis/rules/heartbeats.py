@@ -28,23 +28,23 @@ TOLD = (*CUT_OFF, "ZMTP31-PING-04", "ZMTP31-PING-09")
 MAX_NAMED = 3
 
 STOPPED = 2.5
-"""A side without a PING for this multiple of its interval has given up, even if its FIN was lost."""
+"""A side that sends no PING for this multiple of its interval has given up, even if its FIN was lost."""
 
 MIN_MISSED = 2
 """PINGs without PONG that show a silent peer while the connection is open."""
 MIN_SILENCE = SECOND
 """A shorter silence is usual: a peer collects garbage or compiles."""
 MIN_PINGS, MIN_CEASED = 3, 4
-"""PINGs at equal intervals, and multiple of the longest interval after which a side has fallen silent."""
+"""PINGs at equal intervals, and the multiple of the longest interval after which a side has fallen silent."""
 
 A_WHOLE_INTERVAL = 0.9
-"""A side that closes before this part of its interval may have another reason."""
+"""A side that closes before this fraction of its usual interval may have another reason."""
 
 MIN_UNHEARD = 3
 """Equal waits for a PONG that cannot have arrived yet."""
 
 MIN_AT_ONCE = 2
-"""PINGs in one segment that show that they waited at the sender: their time is not that of the segment."""
+"""PINGs in one segment that show that they waited at the sender, so their time is not that of the segment."""
 
 STOPPED_PROCESS = (
     "its process is stopped, blocked in a call or a debugger, or its host or the path to it is down; if it is only "
@@ -70,7 +70,8 @@ WAY_HINT = (
 
 
 class TimeOut(NamedTuple):
-    """A connection on which side `silent` sent nothing, so the other gave up at `ns`; `text` describes the evidence."""
+    """A connection on which side `silent` sent nothing, so the other side gave up at `ns`; `text` describes the
+    evidence."""
 
     connection: ObservedConnection
     silent: int
@@ -104,7 +105,8 @@ def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_at_once(found: Mapping[tuple[Ends, bool], Sequence[TimeOut]]) -> Iterator[list[Sequence[TimeOut]]]:
-    """Group the time-outs of one cause: a server that is silent to several clients, or a client to several servers."""
+    """Group the time-outs of one cause: a server that is silent to several clients at a time, or a client to several
+    servers."""
     peers: dict[str | Endpoint, list[Sequence[TimeOut]]] = {}
     for (ends, is_server), each in found.items():
         first = _worst(each)
@@ -158,6 +160,7 @@ def _worst(each: Sequence[TimeOut]) -> TimeOut:
 
 
 def _silent_since(each: Sequence[TimeOut]) -> int:
+    """Return when the first unanswered PING was sent (ns)."""
     return min(evidence.moment.ns for evidence in _worst(each).evidence)
 
 
@@ -272,7 +275,7 @@ def _handshake_answer(connection: ObservedConnection, asker: int) -> int:
 def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Knowledge) -> TimeOut | None:
     """Return the time-out if `asker` has open PINGs, received nothing since, and the connection is open.
 
-    Several PINGs to a peer that used to answer are open, or `asker` stopped sending them.
+    Several PINGs to a peer that used to answer are open, or `asker` has stopped sending PINGs.
     """
     now = knowledge.last_ns
     heartbeats, open_ = connection.sides[asker].heartbeats, open_pings(connection, asker, now)
@@ -300,7 +303,8 @@ def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Know
 
 
 def _ceased(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[TimeOut]:
-    """Find sides that sent PINGs at intervals, then nothing for many intervals; perhaps both did."""
+    """Find sides that sent PINGs at intervals, then nothing for many intervals. The other side may have done the
+    same."""
     now = knowledge.last_ns
     silent = [side for side in (0, 1) if _has_ceased(connection.sides[side], now)]
     since = max((connection.sides[side].last_ns or 0 for side in silent), default=0)
@@ -346,8 +350,8 @@ def _before(heartbeats: ObservedHeartbeats) -> str:
 
 
 def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOut | None:
-    """Return the time-out of a close that arrived late: the last PINGs and FIN of a side came together, while its
-    peer's PING was open."""
+    """Return the time-out of a close that arrived late: the last PINGs and FIN of a side arrived together, while a
+    PING of its peer was open."""
     own, other = (connection.sides[side].heartbeats for side in (closer, 1 - closer))
     if own is None or other is None:
         return None

@@ -30,7 +30,7 @@ IDLE_TIME_OUT_HINT = (
 
 
 def _idle_time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose endpoints at which idle and waiting connections end after one silence, once each."""
+    """Diagnose endpoints at which idle and waiting connections end after the same silence, once each."""
     departed = (each for same in of_listeners(knowledge).values() for each in same)
     for endpoint, departures in grouped((each.connection.endpoint, each) for each in departed).items():
         same = _equal_silences(departures)

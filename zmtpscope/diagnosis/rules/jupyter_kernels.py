@@ -67,7 +67,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_unanswered(connection: ObservedConnection) -> bool:
-    """Whether the connection is complete, and the kernel neither ended it nor responded to a request."""
+    """Whether the connection is complete, the kernel did not end it, and sent no response to a request."""
     client, kernel = connection.client, connection.server
     ending = ending_of(connection)
     return (
@@ -86,7 +86,7 @@ def _asked(connections: list[ObservedConnection], knowledge: Knowledge) -> Asked
 
 
 def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
-    """Whether a publisher of the host was captured, without a response to the client or a busy status."""
+    """Whether a publisher of the host was captured and published neither a response to the client nor a busy status."""
     found = False
     for connection in _between(knowledge).get((asked.client, asked.host, "SUB"), ()):
         published = connection.server
@@ -163,7 +163,7 @@ def _busy(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_held_up(published: ObservedJupyter, knowledge: Knowledge) -> bool:
-    """Whether a kernel has replied since to the request of its last status, which a program may forward."""
+    """Whether a kernel has replied since to the request of its last status: a program may forward that status."""
     assert published.busy is not None
     return published.busy_with is not None and _answered(knowledge).get(published.busy_with, 0) > published.busy.ns
 
@@ -180,6 +180,7 @@ def _answered(knowledge: Knowledge) -> dict[str, int]:
 
 
 def _is_same_kernel(shell: ObservedConnection, published: ObservedJupyter) -> bool:
+    """Whether a shell connection and a publisher responded to the same request."""
     client, kernel = shell.client.jupyter, shell.server.jupyter
     asked = client is not None and published.busy_with in client.asked
     return asked or (kernel is not None and not published.responses.keys().isdisjoint(kernel.responses))

@@ -21,9 +21,10 @@ MIN_APART = 10 * SECOND
 """Clients that begin to connect this long after the others have another cause."""
 
 MIN_UNACCEPTED = SECOND
-"""A listener that greets a client no sooner accepts none meanwhile."""
+"""A listener that greets a client no sooner does not accept connections meanwhile."""
 
 MAX_CLIENTS = 3
+"""Clients to name."""
 
 UNANSWERED = "the first SYNs were not answered"
 
@@ -109,14 +110,14 @@ def _diagnosis(same: Sequence[Late], knowledge: Knowledge) -> Diagnosis:
 
 
 def _others(same: Sequence[Late], knowledge: Knowledge) -> list[ObservedConnection]:
-    """Return the connections of the endpoint that opened at once, before the late ones."""
+    """Return the connections of the endpoint that opened at once, before the late ones did."""
     late, until = {each.connection.conn_id for each in same}, max(each.opened_ns for each in same)
     at_endpoint = knowledge.by_endpoint[same[0].connection.endpoint]
     return [each for each in at_endpoint if each.start.ns < until and each.conn_id not in late]
 
 
 def _is_unaccepted(connection: ObservedConnection, same: Sequence[Late]) -> bool:
-    """Whether a server did not greet its client while the late ones waited."""
+    """Whether a client greeted its server, which did not greet it while the late ones waited."""
     opened, greeting = connection.client.greeting, connection.server.greeting
     until = max(each.opened_ns for each in same)
     if opened is None or opened.ns > until or (greeting is not None and greeting.ns < same[0].began_ns):

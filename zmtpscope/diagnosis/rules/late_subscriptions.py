@@ -25,14 +25,14 @@ LATEST_NS = 10 * SECOND
 """A subscriber that subscribes later after its sibling has joined later."""
 
 LATER_NS = 2 * SECOND
-"""A connection that begins this much later than a sibling from its host may belong to the same program."""
+"""A connection that begins this much later than a sibling from the same host may belong to the same program."""
 
 TOGETHER_NS = 200 * MILLISECOND
-"""Subscribers within this time start together: one of two is always first."""
+"""Subscribers within this time start together, because one of two is always first."""
 
 DELAYED_NS = 50 * MILLISECOND
-"""A subscription this long after the handshake is delayed: not made before connecting, or the program did not call its
-socket."""
+"""A subscription this long after the handshake is delayed: it was not made before connecting, or the program did not
+call its socket."""
 
 MAX_COUNTED = 64
 """Topics whose lost messages are counted."""
@@ -64,10 +64,10 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_late(delivery: Delivery, early: Missed) -> bool:
-    """Whether a subscriber subscribed soon after its sibling, or after its own departure.
+    """Whether a subscriber subscribed soon after its sibling, or soon after its own departure.
 
-    A much later connection from the host of its sibling may be the same program, with a dead old connection. Of those
-    that started together, one is always first.
+    A connection from the host of its sibling that began much later may be the same program, with a dead old connection.
+    If they started together, one of them is always first.
     """
     by, is_return = _since_sibling(delivery, early), delivery.left_ns is not None
     if by < TOGETHER_NS and not is_return and not _is_delayed(delivery):
@@ -77,7 +77,8 @@ def _is_late(delivery: Delivery, early: Missed) -> bool:
 
 
 def _since_sibling(delivery: Delivery, early: Missed) -> int:
-    """Return the time (ns) to its subscription from its sibling's, or from its own earlier departure if later."""
+    """Return the time (ns) to its subscription from its sibling's, or from its own earlier departure if that was
+    later."""
     siblings = early.sibling.intervals(delivery.key)
     since = siblings[0][0] if siblings else early.sibling.connection.start.ns
     return _since(delivery) - max(since, delivery.left_ns or 0)
@@ -111,7 +112,7 @@ def _late_diagnosis(
     early: Missed,
     returns: int,
 ) -> Diagnosis:
-    """Diagnose the worst of `late`; the subscriber also returned to the topic `returns` times."""
+    """Diagnose the worst delivery of `late`; the subscriber also returned to the topic `returns` times."""
     subscriber, sibling, key = delivery.subscriber, early.sibling, delivery.key
     subscription = subscriber.matching(key)[0]
     who, earlier = names_of(subscriber.end, sibling.end)
@@ -299,7 +300,7 @@ def _uses_others(connection: ObservedConnection, knowledge: Knowledge) -> bool:
 
 @once
 def _receiving(knowledge: Knowledge) -> dict[tuple[str, str], list[int]]:
-    """Start of the connections on which a listener sent to a client, by both addresses."""
+    """Start of the connections on which a listener sent messages to a client, by both addresses."""
     return grouped(
         ((each.client.ip, each.server.ip), each.start.ns)
         for each in knowledge.connections

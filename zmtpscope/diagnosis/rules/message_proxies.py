@@ -20,7 +20,8 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 
 LONGEST_ROUND_NS, LONGEST_ON_ONE_HOST_NS = 250_000_000, 5_000_000
-"""Longest time of a round. Messages repeated later may be published on both sides or, on one host, forwarded twice."""
+"""Longest time of a round. Messages repeated later may have been published on both sides or, on one host, forwarded
+twice."""
 
 MAX_LINKS = 64
 """Links from one host to another to compare with the links back."""
@@ -66,6 +67,7 @@ def _circling(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _alternates(one: Link, other: Link, number: int) -> bool:
+    """Whether a message passed both links alternately."""
     here, there = one.rounds[number].times, other.rounds[number].times
     if there[0] < here[0]:
         here, there = there, here
@@ -96,7 +98,7 @@ def _circling_diagnosis(one: Link, other: Link, same: Sequence[int]) -> Diagnosi
 DROPS = "proxy-drops"
 
 MIN_SILENCE, MIN_MESSAGES = 3 * SECOND, 8
-"""A proxy has stopped if it forwards nothing for this long and receives this many messages."""
+"""A proxy has stopped if it forwards nothing for this long and receives this many messages meanwhile."""
 
 PATIENCE_NS = SECOND
 """Time (ns) within which a proxy forwards a subscription."""
@@ -123,7 +125,7 @@ class Dropped(NamedTuple):
 def _proxies(knowledge: Knowledge) -> Iterator[Proxy]:
     """Yield hosts with an XSUB, bound or not, and exactly one bound XPUB.
 
-    Either may belong to another program.
+    Another program on the same host may own one of the two.
     """
     subscribers = (each for publisher in publishers(knowledge) for each in publisher.subscribers)
     incoming = grouped((each.ip, each) for each in subscribers if each.socket_type == "XSUB")
@@ -164,7 +166,7 @@ def _dropped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Iterator[D
 def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscriber, key: TopicKey, now: int) -> int:
     """Return how many messages of a topic, at least, went in and did not reach a subscriber of the proxy.
 
-    Only the time of its last subscription counts. `latest_ns`: the last incoming message.
+    Only the time of its last subscription counts. The last incoming message has the time `latest_ns`.
     """
     intervals = () if subscriber.mixes(key) else subscriber.intervals(key)
     if not intervals:
@@ -182,7 +184,7 @@ def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscribe
 
 
 def _stopped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Diagnosis | None:
-    """Diagnose a proxy that forwarded messages, and then none to any subscriber until the last of them left."""
+    """Diagnose a proxy that forwarded messages, and then no more to any subscriber until the last of them left."""
     last = max((each.latest_ns for each in proxy.outgoing.subscribers), default=0)
     waiting = [each for each in behind if each.latest_ns and (each.is_open or each.last_ns > last)]
     end = max((now if each.is_open else each.last_ns for each in waiting), default=0)
@@ -225,6 +227,7 @@ def _stopped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Diagnosis 
 
 
 def _is_held_back(subscriber: Subscriber) -> bool:
+    """Whether its publisher cannot send to it."""
     publisher = subscriber.connection.sides[1 - subscriber.side]
     return publisher.last_outage is not None or publisher.is_sending or subscriber.stalled_ns > subscriber.latest_ns
 
@@ -259,7 +262,7 @@ NOT_FORWARDED = "subscriptions-not-forwarded"
 
 
 def _not_forwarding(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each proxy with subscribers that subscribes to nothing."""
+    """Make one diagnosis for each proxy that has subscribers and subscribes to nothing itself."""
     for proxy in _proxies(knowledge):
         asked = [each for each in proxy.outgoing.subscribers if each.is_filtered and each.subscriptions]
         is_mute = all(each.is_filtered and not each.subscriptions for each in proxy.incoming)

@@ -73,7 +73,7 @@ def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _mutual(knowledge: Knowledge) -> dict[str, str]:
-    """Return the endpoints, as subjects, whose hosts refused each other and served nobody."""
+    """Return the endpoints, as subjects, whose hosts refused each other and never served a connection."""
     tried = {
         (each.client, each.endpoint[0]): each.endpoint
         for each in knowledge.findings
@@ -87,7 +87,7 @@ def _mutual(knowledge: Knowledge) -> dict[str, str]:
 
 
 def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
-    """Return refused loopback addresses, as subjects, each with the address that serves the port."""
+    """Return refused loopback addresses, as subjects, each with the address that serves the same port."""
     served = {
         port: (ip, port)
         for (ip, port), connections in knowledge.by_endpoint.items()
@@ -102,7 +102,8 @@ def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
 
 
 def _served_locally(knowledge: Knowledge) -> dict[str, str]:
-    """Return refused addresses, as subjects, each with a loopback address that serves the same port."""
+    """Return refused addresses of other hosts or this one, as subjects, each with a loopback address that serves the
+    same port."""
     served = {
         port: address((ip, port))
         for (ip, port), connections in knowledge.by_endpoint.items()

@@ -19,7 +19,7 @@ REACHED = ATTEMPTS.keys() - {NO_ROUTE}
 MIN_PORTS = 5
 """Endpoints that a port scan tries, without retries."""
 MAX_TRIES = 2
-"""Attempts of a port scan at each endpoint; ZeroMQ clients retry more often."""
+"""Attempts of a port scan at each endpoint; a client of ZeroMQ retries more often."""
 
 FOREIGN = "ZMTP-CONN-04"
 WEBSOCKET = "speaks WebSocket"
@@ -36,6 +36,7 @@ WEBSOCKET_HINT = "connect to tcp:// instead of ws://, or bind that socket to ws:
 
 @once
 def _scans(knowledge: Knowledge) -> dict[str, dict[Endpoint, RunFinding]]:
+    """Return addresses that try many ports, with the first attempt at each endpoint."""
     tried: dict[str, dict[Endpoint, RunFinding]] = {}
     for finding in knowledge.findings:
         if finding.id in REACHED and finding.endpoint is not None and finding.client and finding.times <= MAX_TRIES:
@@ -89,7 +90,7 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def said_nothing(connection: ObservedConnection) -> bool:
-    """Whether a client connected to a peer of ZeroMQ, and left without an octet."""
+    """Whether a client connected to a peer of ZeroMQ, and left without sending an octet."""
     client, ending = 1 - connection.listener, ending_of(connection)
     return (
         connection.is_whole
@@ -161,6 +162,7 @@ def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_in_clear(connection: ObservedConnection, ending: Ending) -> bool:
+    """Whether the listener closed a connection on which the client spoke ZMTP."""
     client = connection.client
     return connection.is_whole and ending.side == connection.listener and client.greeting is not None
 
@@ -197,7 +199,7 @@ def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _failed_behind(met: Met, knowledge: Knowledge) -> list[ObservedConnection]:
-    """Return the other connections of an endpoint if the listener ended all when foreign octets arrived."""
+    """Return the other connections of an endpoint if the listener ended all of them when foreign octets arrived."""
     found, since = [], met.finding.moment.ns
     for each in knowledge.by_endpoint[met.connection.endpoint]:
         if each is met.connection or each.start.ns > since or not is_agreed(each):
@@ -211,7 +213,7 @@ def _failed_behind(met: Met, knowledge: Knowledge) -> list[ObservedConnection]:
 
 
 def _tls_to_websocket(finding: RunFinding) -> Diagnosis:
-    """Diagnose a client of wss at an endpoint of ws, whose server answers TLS as HTTP."""
+    """Diagnose a client of wss at an endpoint of ws, whose server answers the TLS handshake as HTTP."""
     return Diagnosis.of(
         "foreign-client",
         "warn",

@@ -57,8 +57,8 @@ class Queue(NamedTuple):
     """Requests of side `asker` that wait longer and longer; of `pending` that still do, `oldest` came first, and one at
     `newest` (ns) as the number `known`.
 
-    `trend`: latencies of all replies, the last one at `last_reply` (ns); the newest request with a reply came at
-    `last_answered`. `in_order`: only the order shows which is the reply to which.
+    `trend` contains the latencies of all replies, the last one at `last_reply` (ns), and the newest request with a
+    reply came at `last_answered`. `in_order`: only the order of the messages shows which is the reply to which.
     """
 
     connection: ObservedConnection
@@ -80,7 +80,7 @@ class Queue(NamedTuple):
         return [round(median(typical[place * part : (place + 1) * part])) for place in range(PARTS)]
 
     def grows(self, now: int) -> bool:
-        """Whether replies take longer and longer, and the client still asks until `now`."""
+        """Whether replies take longer and longer, and the client still sends requests until `now`."""
         if self.trend.count < MIN_REPLIES or self.pending < MIN_WAITING:
             return False
         first, *_, last = quarters = self.quarters
@@ -106,12 +106,13 @@ def _overloaded(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _gave_up_on_rep(waiting: Hanging) -> bool:
+    """Whether a client closed its connection to a listening REP while it waited."""
     is_own = waiting.ending is not None and not waiting.was_left and not waiting.is_unacknowledged
     return is_own and waiting.asks_rep and waiting.requests.asker != waiting.connection.listener
 
 
 def _giving_up(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose REPs whose clients wait for less time than simultaneous requests need one after the other."""
+    """Diagnose REPs whose clients wait for less time than the simultaneous requests need one after the other."""
     given_up = (each for each in hanging(knowledge) if _gave_up_on_rep(each))
     for endpoint, same in grouped((each.connection.endpoint, each) for each in given_up).items():
         quickest = latencies(knowledge)[endpoint].least
@@ -149,6 +150,7 @@ def _most_at_once(same: Sequence[Hanging]) -> int:
 
 
 def _growing(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Diagnose servers with a client whose requests wait longer and longer, and still do."""
     found = grouped(
         ((connection.endpoint, name_of(connection, 1 - queue.asker), queue.in_order is None), queue)
         for connection in knowledge.connections
@@ -162,7 +164,7 @@ def _growing(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _queues(connection: ObservedConnection) -> Iterator[Queue]:
-    """Yield the requests of each side that does not wait for each reply, by envelopes, ids, or order only."""
+    """Yield the requests of each side that does not wait for each reply, by envelopes, ids of calls, or order only."""
     requests, in_order = connection.requests, connection.in_order
     if requests is not None and not requests.is_lock_step and requests.last_reply is not None and requests.waiting:
         oldest, newest = requests.waiting[0].moment, requests.waiting[-1].moment.ns
@@ -271,6 +273,7 @@ def _waiting_in_turn(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_asked_by_req(connection: ObservedConnection, requests: ObservedRequests) -> bool:
+    """Whether a REQ asks the listener, and is no worker."""
     return connection.client.socket_type == "REQ" and requests.asker != connection.listener
 
 

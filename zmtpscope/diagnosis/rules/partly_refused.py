@@ -18,7 +18,7 @@ MIN_SERIES = 5
 """Refusals between connections that are no restart of the server."""
 
 MAX_ATTEMPTS, MAX_WAIT = 3, SECOND
-"""Attempts of one series, and time (ns) until the next connection. A restarting server is away for longer."""
+"""Attempts of one series, and time (ns) until the next connection. A server that restarts is away for longer."""
 
 HINT = (
     "several hosts or programs share this address (a service, a load balancer, NAT), and one of them does not listen: "

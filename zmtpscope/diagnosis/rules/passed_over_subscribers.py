@@ -57,7 +57,7 @@ def _last_messages(subscriber: Subscriber, knowledge: Knowledge) -> ObservedRhyt
 
 
 def _others_got(publisher: Publisher, subscriber: Subscriber, since: int, now: int) -> tuple[int, Subscriber]:
-    """Return the other subscriber that got most messages for `subscriber` after `since`, and their number."""
+    """Return the other subscriber that got most messages after `since` that match `subscriber`, and their number."""
     best = 0, subscriber
     for other in publisher.subscribers[-MAX_COMPARED:]:
         if other is subscriber:

@@ -18,7 +18,7 @@ def _imports_from_network(connection: ObservedConnection, finding: ObservedFindi
 
 
 def _imports_from_own_host(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether both programs use the loopback interface, which others cannot reach."""
+    """Whether both programs use the loopback interface, which only programs of this host can reach."""
     is_local = all(is_loopback(side.ip) for side in connection.sides)
     return is_local and finding.severity == "warn"
 

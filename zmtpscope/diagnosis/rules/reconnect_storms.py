@@ -22,7 +22,7 @@ MIN_FAILED = 6
 
 
 class Storm(NamedTuple):
-    """All connections of a client that reconnects repeatedly, and the finding about it."""
+    """All connections of a client that reconnects again and again, and the finding about it."""
 
     connections: Sequence[ObservedConnection]
     finding: ObservedFinding

@@ -25,8 +25,8 @@ MIN_WAIT, MANY_PAUSES = 5 * SECOND, 5
 
 
 class Returned(NamedTuple):
-    """The connection of a client to a ROUTER that closed it, and the next, on which the ROUTER is silent until `until`
-    (ns)."""
+    """The connection of a client to a ROUTER that closed it, and the next one, on which the ROUTER is silent until
+    `until` (ns)."""
 
     before: ObservedConnection
     after: ObservedConnection
@@ -40,6 +40,7 @@ class Returned(NamedTuple):
 
 
 def _not_registered(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Make one diagnosis for each endpoint."""
     found = (
         returned
         for same in knowledge.by_client.values()
@@ -68,7 +69,7 @@ def _not_registered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_unregistered(returned: Returned) -> bool:
-    """Whether a client lacks its old first message, which it had sent only once."""
+    """Whether a client lacks the first message of its old connection, which it sent only once."""
     before, after, until = returned
     if not all(each.server.socket_type == "ROUTER" and each.is_whole and is_agreed(each) for each in (before, after)):
         return False

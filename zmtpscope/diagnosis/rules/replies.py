@@ -55,7 +55,7 @@ def _late_replies(knowledge: Knowledge) -> Iterator[tuple[Ends, Diagnosis]]:
 
 
 def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diagnosis:
-    """Diagnose replies that came after a REQ had sent its next request on the connection."""
+    """Diagnose replies that arrived after a REQ had sent its next request on the same connection."""
     late, takes_late = requests.late or requests.abandoned, requests.takes_late or requests.are_displaced
     assert late is not None
     asker, asked = name_of(connection, requests.asker), name_of(connection, 1 - requests.asker)

@@ -18,7 +18,7 @@ from zmtpscope.records import SECOND
 
 MIN_TIMES = 4
 MIN_LIFE = SECOND // 2
-"""Programs that connect for one exchange and end stay for a shorter time (ns), by the median."""
+"""Programs that connect for one exchange, and then end, stay for a shorter time (ns), by the median."""
 MAX_AWAY = 5 * SECOND
 """Maximum time (ns) until the client is back, by the median."""
 AT_ONCE = SECOND // 20
@@ -34,6 +34,7 @@ RESTART_HINT = "if that program should stay connected, see in its log whether it
 
 
 def _returning(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Make one diagnosis for each client at an endpoint."""
     left = (each for each in disconnects(knowledge) if not each.by_listener and each.replaced_ns is None)
     clients = grouped(((each.connection.ends, each.connection.client.identity), each) for each in left)
     for same in clients.values():
@@ -42,7 +43,7 @@ def _returning(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _comes_back(left: Sequence[Disconnect]) -> bool:
-    """Whether one client at a time closed, and was back in half the time that it had stayed."""
+    """Whether one client at a time closed its connection, and was back in half the time that it had stayed."""
     if len(left) < MIN_TIMES or any(each.ending.is_reset or each.connection.finding(STORM) for each in left):
         return False
     away, stayed = _away(left), median(lifetime(each.connection, each.ending) for each in left)
@@ -50,6 +51,7 @@ def _comes_back(left: Sequence[Disconnect]) -> bool:
 
 
 def _away(left: Sequence[Disconnect]) -> list[int]:
+    """Return the times from one connection to the next (ns)."""
     return [other.connection.start.ns - one.ending.moment.ns for one, other in pairwise(left)]
 
 

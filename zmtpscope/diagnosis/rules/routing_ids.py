@@ -1,4 +1,4 @@
-"""ROUTERs that send to a wrong routing id: of a closed connection, or of nobody."""
+"""ROUTERs that send to a wrong routing id: of a closed connection, or of no client at all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zmtpscope.words import counted
 OLD_ROUTING_ID = "old-routing-id"
 
 MIN_SENT, MIN_HEARD = 8, 3
-"""Messages that the ROUTER sent unasked on the old connection, and the client on the new one."""
+"""Messages that the ROUTER sent unasked on the old connection, and that the client sent on the new one."""
 PUSHES = 1.5
 """A ROUTER that sends this multiple of the received messages does not only answer."""
 MIN_SILENCE = 5 * SECOND
@@ -35,7 +35,7 @@ HINT = (
 
 
 class Moved(NamedTuple):
-    """A client that reconnected, and got nothing from side `router` there for `silent` (ns)."""
+    """A client that reconnected, and got nothing from side `router` on the new connection for `silent` (ns)."""
 
     old: ObservedConnection
     new: ObservedConnection
@@ -63,7 +63,7 @@ def _old_routing_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _replaced(connections: Sequence[ObservedConnection]) -> Iterator[tuple[ObservedConnection, ObservedConnection]]:
     """Yield each ended connection with the next one of its address, in order of start.
 
-    Skips pairs with another end in between, because the new one might replace either.
+    Skips pairs if another connection ended in between, because the new one might replace either.
     """
     starts = [each.start.ns for each in connections]
     ended = [(ending.moment.ns, each) for each in connections if (ending := ending_of(each)) is not None]
@@ -97,6 +97,7 @@ def _moved(old: ObservedConnection, new: ObservedConnection, now: int) -> Moved 
 
 @once
 def _last_sent(knowledge: Knowledge) -> dict[Endpoint, int]:
+    """Return the time of a ROUTER's last message at each endpoint."""
     found: dict[Endpoint, int] = {}
     for connection in knowledge.connections:
         router = connection.side_of("ROUTER")
@@ -182,7 +183,7 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make a note for each endpoint at which a ROUTER sent nothing at all."""
+    """Make a note for each endpoint at which a ROUTER sent nothing to any client."""
     for endpoint, connections in knowledge.by_endpoint.items():
         if any(each.server.rhythm is not None or _expects_nothing(each.client.rhythm) for each in connections):
             continue
@@ -208,7 +209,7 @@ def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _expects_nothing(rhythm: ObservedRhythm | None) -> bool:
-    """Whether a client sent at regular times without an answer, as for heartbeats."""
+    """Whether a client sent messages at regular times without an answer to any, as for heartbeats."""
     if rhythm is None or rhythm.count < MIN_REGULAR or rhythm.lasted_ns < MIN_WAIT:
         return False
     return rhythm.longest_ns * (rhythm.count - 1) <= REGULAR * rhythm.lasted_ns
@@ -243,6 +244,7 @@ def _is_same_identity(earlier: ObservedConnection, later: ObservedConnection) ->
 
 
 def _asks(connection: ObservedConnection) -> bool:
+    """Whether a DEALER sent several messages to a ROUTER that listens."""
     server, client = connection.server, connection.client
     if (client.socket_type, server.socket_type) != ("DEALER", "ROUTER") or client.calls is not None:
         return False
@@ -251,6 +253,7 @@ def _asks(connection: ObservedConnection) -> bool:
 
 
 def _is_served(connection: ObservedConnection) -> bool:
+    """Whether the ROUTER sent one message for each message of the client."""
     sent, came = connection.server.rhythm, connection.client.rhythm
     return sent is not None and came is not None and 0 <= came.count - sent.count <= 1
 

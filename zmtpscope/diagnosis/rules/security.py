@@ -23,7 +23,7 @@ OLD = ("1.0", "2.0")
 
 
 def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client and endpoint of which one downgrades."""
+    """Make one diagnosis for each client and endpoint of which one downgrades for the other."""
     secured = {each.endpoint for each in knowledge.having(DOWNGRADE)}
     found = grouped(
         ((each.ends, newer ^ each.listener), each)
@@ -49,6 +49,7 @@ def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _newer_side(connection: ObservedConnection) -> int | None:
+    """Return the side that knows 3.x if both certainly spoke an older version."""
     values = connection.values
     if values is None or values["version"] not in OLD or values["confidence"] != "proven":
         return None
@@ -130,7 +131,7 @@ def _unencrypted(knowledge: Knowledge) -> Diagnosis | None:
 
 
 def _is_clear(connection: ObservedConnection) -> bool:
-    """Whether messages provably passed unencrypted: NULL on both sides, or a version without security."""
+    """Whether messages provably passed unencrypted, with NULL on both sides or a version without security."""
     if connection.values is None or connection.values["confidence"] != "proven":
         return False
     if connection.values["only_side"] is not None or connection.values["handshake"] != "complete":

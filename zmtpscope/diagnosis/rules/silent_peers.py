@@ -74,13 +74,14 @@ def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_worker(silence: Silence) -> bool:
+    """Whether a listener still sends to a client that fell silent."""
     asked = silence.connection.sides[1 - silence.side].rhythm
     is_asked = asked is not None and asked.since(silence.rhythm.last.ns) >= MIN_UNANSWERED
     return is_asked and not silence.is_of_listener and silence.severity == "warn"
 
 
 def _is_waited_for(worker: Silence, broker: Silence) -> bool:
-    """Whether a broker has nothing to send because a worker fell silent at the same time."""
+    """Whether a broker has nothing to send to its clients because a worker fell silent at the same time."""
     longest = max(SECOND, worker.rhythm.longest_ns, broker.rhythm.longest_ns)
     return abs(worker.rhythm.last.ns - broker.rhythm.last.ns) <= longest
 
@@ -114,7 +115,7 @@ def _diagnosis(same: list[Silence]) -> Diagnosis:
 
 
 def _continued(old: Silence, new: ObservedConnection) -> Diagnosis:
-    """Diagnose a client that goes on with a new connection, while its old one is open and silent."""
+    """Diagnose a client that goes on with a new connection, while its old one stays open without a word."""
     name, last = name_of(old.connection, old.side), old.rhythm.last
     return Diagnosis.of(
         FELL_SILENT,
@@ -153,12 +154,13 @@ def _missing(left: ObservedConnection, same: list[Silence]) -> Diagnosis:
 
 
 def _host_answers(silence: Silence) -> bool:
-    """Whether TCP acknowledged data sent to the silent side since its last message."""
+    """Whether TCP has acknowledged data sent to the silent side since its last message."""
     other = silence.asker or silence.connection.sides[1 - silence.side]
     return (other.last_ns or 0) > silence.rhythm.last.ns
 
 
 def _gravity(silence: Silence) -> tuple[bool, int]:
+    """Return a sort key: warnings first, then by time."""
     return silence.severity != "warn", silence.rhythm.last.ns
 
 
@@ -168,6 +170,7 @@ BURST = 4
 
 
 def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    """Make one diagnosis for each listening peer that paused and then continued."""
     paused = (each for each in knowledge.connections if each.is_whole and is_agreed(each) and _has_paused(each))
     for same in grouped((each.endpoint, each) for each in paused).values():
         first = same[0]
@@ -191,7 +194,7 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _has_paused(connection: ObservedConnection) -> bool:
-    """Whether the listener answers about every message, and once left several unanswered for long."""
+    """Whether the listener answers about every message, and once left several unanswered for a long time."""
     own, other = connection.server.rhythm, connection.client.rhythm
     if own is None or other is None or own.opens(other):
         return False

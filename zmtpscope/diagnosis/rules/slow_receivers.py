@@ -78,7 +78,7 @@ FULL_QUEUE = (
 
 
 class Behind(NamedTuple):
-    """How many more messages of a topic a sibling got than a slow subscriber, since this took nothing."""
+    """How many more messages of a topic a sibling got than a slow subscriber, since this one took nothing."""
 
     messages: int
     delivery: Delivery
@@ -91,6 +91,7 @@ def _slow(knowledge: Knowledge) -> Sequence[Diagnosis]:
 
 
 def _worst(found: Sequence[Diagnosis]) -> Diagnosis:
+    """Return the worst diagnosis of one receiver, with the counts of all."""
     worst = min(found, key=lambda diagnosis: (SEVERITIES.index(diagnosis.severity), -diagnosis.count))
     more = f" (and the same on {len(found) - 1} connections more)" if len(found) > 1 else ""
     return replace(
@@ -180,7 +181,7 @@ def _stalled(
 def _is_back_pressure(
     connection: ObservedConnection, sender: int, stalls: Sequence[ObservedStall], lasted: Sequence[int]
 ) -> bool:
-    """Whether a PUSH waits repeatedly for a receiver that reads on, which loses nothing."""
+    """Whether a PUSH waits again and again for a receiver that continues to read, which loses nothing."""
     reopened = sum(stall.until == OPENED for stall in stalls)
     is_usual = reopened >= MIN_REOPENED and max(lasted) <= LONGER * sorted(lasted)[-2]
     return connection.sides[sender].socket_type == "PUSH" and is_usual
@@ -210,7 +211,7 @@ def _stopped(connection: ObservedConnection, sender: int, unread: ObservedFindin
 
 
 def _leaves_pings(connection: ObservedConnection, sender: int) -> Diagnosis | None:
-    """Diagnose a receiver that sends, and leaves PINGs behind messages unanswered, though it answered before.
+    """Diagnose a receiver that sends, and leaves PINGs unanswered that follow messages, though it answered before.
 
     libzmq reads nothing from a connection while the receive queue of the socket is full.
     """
@@ -240,7 +241,7 @@ def _leaves_pings(connection: ObservedConnection, sender: int) -> Diagnosis | No
 
 
 def _skipped(connection: ObservedConnection, sender: int, since: int) -> int:
-    """Return the number of gaps in a side's message numbers; 0 if they began before it was blocked."""
+    """Return the number of gaps in a side's message numbers; 0 if the gaps began before the side was blocked."""
     gap = connection.findings.get((GAP, sender))
     return 0 if gap is None or gap.moment.ns < since else gap.count
 
@@ -248,8 +249,8 @@ def _skipped(connection: ObservedConnection, sender: int, since: int) -> int:
 def _lasted(stall: ObservedStall, connection: ObservedConnection, knowledge: Knowledge) -> int:
     """Return the duration of a stall (ns).
 
-    One that continues lasts to the end of the capture, if the connection is complete: the side would announce an open
-    window.
+    A stall that continues lasts to the end of the capture, if the connection is complete: the side would announce an
+    open window.
     """
     is_running = stall.until == RUNNING and connection.is_whole
     return stall.duration_ns + (knowledge.last_ns - stall.end_ns if is_running else 0)
@@ -273,7 +274,7 @@ def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
 
 
 def _dropped(connection: ObservedConnection, sender: int, own: Sequence[Delivery]) -> Diagnosis | None:
-    """Diagnose a subscriber that got fewer messages than its siblings with an open window."""
+    """Diagnose a subscriber that got fewer messages than its siblings although its window was open."""
     missed = [(delivery.missed, delivery) for delivery in own if delivery.missed is not None]
     if not missed:
         return None

@@ -38,7 +38,7 @@ MIN_NS = 50 * MILLISECOND
 """Minimum duration (ns) of the last part."""
 
 STAYS = 4
-"""The last quarter takes at least this multiple of the first part. Otherwise it was slow for a while only."""
+"""The whole last quarter takes at least this multiple of the first part. Otherwise it was slow only for a while."""
 
 
 GROWS = 1.5
@@ -62,7 +62,7 @@ def _slower(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _slowing(connection: ObservedConnection) -> Slowing | None:
-    """Return replies that become slower. Only REQ: requests of other types may queue."""
+    """Return replies that become slower. Only REQ is evaluated: requests of other socket types may queue."""
     requests = connection.requests
     if requests is None or not requests.is_lock_step or requests.trend.count < MIN_REPLIES:
         return None
@@ -119,7 +119,7 @@ SLOW_HINTS: dict[tuple[str | None, str | None], str] = {
 
 
 def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each REP or ROUTER of REQs, about its slowest reply or its last ones."""
+    """Make one diagnosis for each REP or ROUTER that REQs ask, about its slowest reply or its last ones."""
     slowed = grouped((each.connection.endpoint, each) for each in map(_turned_slow, knowledge.connections) if each)
     for endpoint, replies in slowest(knowledge).items():
         worst, usual = replies[0] if replies else None, latencies(knowledge)[endpoint]
@@ -159,11 +159,11 @@ def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
 MIN_LAST = 5
 """Slow replies at the end that show that a server became slow."""
 GAP = 2
-"""Each took at least this multiple of every earlier reply, by the means of groups."""
+"""Each of them took at least this multiple of every earlier reply, by the means of groups."""
 
 
 class TurnedSlow(NamedTuple):
-    """A connection whose last replies, `slow` in number, took `last` (ns), and earlier ones `usual`."""
+    """A connection on which the last replies, `slow` in number, took `last` (ns), and earlier ones `usual`."""
 
     connection: ObservedConnection
     requests: ObservedRequests
@@ -173,6 +173,7 @@ class TurnedSlow(NamedTuple):
 
 
 def _turned_slow(connection: ObservedConnection) -> TurnedSlow | None:
+    """Return the last replies to a REQ if all are far slower than the earlier ones."""
     requests = connection.requests
     if requests is None or not requests.is_lock_step or requests.trend.count < MIN_REPLIES:
         return None
@@ -219,7 +220,7 @@ FAR_SLOWER = 100
 
 
 def _are_few_slow(worst: SlowReply, usual: Distribution) -> bool:
-    """Whether a few replies, not all at one time, took far longer."""
+    """Whether a few replies, not all at one time, took far longer than the others."""
     few = usual.above(worst.took // MANY_TIMES) <= MAX_SHARE * usual.count
     return few and worst.took >= max(LONG_NS, FAR_SLOWER * (usual.median or 0))
 

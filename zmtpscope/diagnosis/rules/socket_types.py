@@ -100,6 +100,7 @@ class Listening(NamedTuple):
 
 @once
 def _listening(knowledge: Knowledge) -> dict[Endpoint, list[Listening]]:
+    """Return listening sockets by endpoint, in order of time."""
     return {
         endpoint: [
             Listening(each.start.ns, socket_type) for each in connections if (socket_type := each.server.socket_type)
@@ -228,7 +229,7 @@ MIN_ASKED = 3
 
 
 def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
-    """Return the connections whose client sent messages and got none, while another with its identity did."""
+    """Return the connections whose client sent messages and got none, while another client with its identity did."""
     answered = [each for each in same if _sent_and_got(each)[1]]
     starts = [each.start.ns for each in answered]
     ends = list(accumulate((each.last_ns for each in answered), max))
@@ -246,8 +247,8 @@ def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
 
 
 def _replaced(same: list[ObservedConnection]) -> ObservedConnection | None:
-    """Return the first connection on which the ROUTER sent nothing after a newer one with its identity began, if both
-    got messages."""
+    """Return the first connection on which the ROUTER sent nothing after a newer one with its identity had begun, if
+    both got messages."""
     for before, after in pairwise(same):
         last = before.server.last_ns or 0
         if _sent_and_got(before)[1] and _sent_and_got(after)[1] and last <= after.start.ns < before.last_ns:
@@ -260,7 +261,7 @@ def _who_took_over(replaced: ObservedConnection) -> str:
 
 
 def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:
-    """Return how many messages the client sent and received; zeros while it is open."""
+    """Return how many messages the client sent and received; zeros while the connection is open."""
     if connection.values is None:
         return 0, 0
     client = 1 - connection.listener

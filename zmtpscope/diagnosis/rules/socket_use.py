@@ -116,7 +116,7 @@ def _is_kept(connection: ObservedConnection) -> bool:
 
 
 def _follow_each_other(connections: Sequence[ObservedConnection]) -> bool:
-    """Whether each connection was used before the next began, as by one program that forgets them."""
+    """Whether each connection was used before the next one began, as by one program that forgets them."""
     return all(before.spoke_ns <= after.start.ns for before, after in pairwise(connections))
 
 
@@ -150,7 +150,7 @@ def _connected_twice(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _were_apart(one: Subscriber, publisher: Publisher) -> bool:
-    """Whether earlier connections of the client began at different times: two sockets reconnected at once."""
+    """Whether earlier connections of the client began at different times: now two sockets reconnected at once."""
     began = [
         each.connection.start.ns
         for each in publisher.subscribers
@@ -160,7 +160,7 @@ def _were_apart(one: Subscriber, publisher: Publisher) -> bool:
 
 
 def _are_one_socket(one: Subscriber, other: Subscriber) -> bool:
-    """Whether two connections have the same start, subscriptions and lives."""
+    """Whether two connections began at the same time and have the same subscriptions and lives."""
     is_same = one.client == other.client and one.side != one.connection.listener
     is_at_once = other.connection.start.ns - one.connection.start.ns <= AT_ONCE
     is_served = all(each.is_filtered and each.latest_ns and each.is_open for each in (one, other))

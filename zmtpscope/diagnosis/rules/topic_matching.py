@@ -38,7 +38,7 @@ LONG_PATIENCE_NS = 3 * SECOND
 """A publisher that sends nothing for less time may have nothing to publish."""
 
 LONGEST_PATIENCE_NS = 10 * SECOND
-"""A publisher that sends nothing for this long is reported even if no other publishes the topic."""
+"""A publisher that sends nothing for this long is reported even if no other one publishes the topic."""
 
 MAX_REPORTED = 32
 """Topics, and subscriptions, to report for one publisher."""
@@ -94,7 +94,7 @@ def _silent_publishers(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Diagnose publishers that sent nothing.
 
     Each subscription is reported if another publisher, to which the client is not connected, publishes the topic;
-    otherwise only the longest one, after a long time.
+    otherwise only the longest one, if it has lasted for long.
     """
     topics = sorted(
         (
@@ -127,6 +127,7 @@ def _silent_publishers(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_diagnosis(publisher: Publisher, unanswered: Unanswered, lasted: int, other: Publisher | None) -> Diagnosis:
+    """Diagnose a subscription at `publisher`, which sent nothing; `other`, if any, publishes the topic."""
     subscriber, subscription = unanswered
     who, asked = name_of(subscriber.connection, subscriber.side), subscriber.asked_for(subscription.topic)
     text = f"{who} {asked} at {publisher_name(subscriber)}, which sent nothing for {duration(lasted)}"
@@ -159,6 +160,7 @@ def _in_force(subscription: ObservedSubscription, now: int) -> tuple[int, int]:
 
 
 def _unanswered(publisher: Publisher) -> Iterator[Unanswered]:
+    """Yield the subscriptions that match no known topic of a publisher that filters."""
     unknown = (
         topic.beginning for each in publisher.subscribers for topic in each.topics.values() if not topic.key.topic
     )
@@ -182,6 +184,7 @@ def _matches_any(subscription: ObservedSubscription, topics: list[bytes]) -> boo
 
 
 def _published(publisher: Publisher) -> dict[bytes, PublishedTopic]:
+    """Return the known topics of a publisher, by their name or beginning."""
     found: dict[bytes, PublishedTopic] = {}
     for subscriber in publisher.subscribers:
         for key, topic in subscriber.topics.items():
@@ -259,7 +262,7 @@ def _without_messages_diagnosis(
 
 
 def _in_second_frame(publisher: Publisher, topic: bytes) -> PublishedTopic | None:
-    """Return a topic whose first message has the subscribed one in its second frame."""
+    """Return a topic whose first message contains the subscribed one in its second frame, if any."""
     topics = (each for subscriber in publisher.subscribers for each in subscriber.topics.values())
     found = (each for each in islice(topics, MAX_EXAMINED) if each.key.is_frame and each.second.startswith(topic))
     return next(found, None) if len(topic) >= SHORTEST_WORD else None
@@ -287,6 +290,7 @@ def _without_subscriber(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, PublishedTopic]]]:
+    """Return the topics that no subscription on any connection matched, with their subscribers."""
     found: dict[bytes, list[tuple[Subscriber, PublishedTopic]]] = {}
     matched: set[bytes] = set()
     for subscriber in publisher.subscribers:
@@ -302,9 +306,9 @@ def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, Publi
 
 
 def _is_unmatched(subscriber: Subscriber, topic: PublishedTopic) -> bool:
-    """Whether no subscription matched any message of a topic, including those before the first subscription.
+    """Whether no subscription matched any message of a topic, including messages before the first subscription.
 
-    False for XSUB, which receives everything.
+    False for XSUB, which receives all messages.
     """
     if subscriber.socket_type == "XSUB":
         return False

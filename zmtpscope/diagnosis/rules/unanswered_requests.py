@@ -81,7 +81,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _stopped_at_the_end(endpoint: Endpoint, waiting: Sequence[Hanging], knowledge: Knowledge) -> bool:
     """Whether a REP that used to reply at once leaves several clients without a reply when the capture ends.
 
-    Many captures end with their last packet, and waiting clients send none.
+    Many captures end with their last packet, and clients that wait send none.
     """
     usual, oldest = latencies(knowledge)[endpoint], min(waiting, key=asked_at)
     if len(waiting) < MIN_CLIENTS or usual.most is None or usual.count < MIN_REPLIES or oldest.requests.is_guessed:
@@ -106,7 +106,7 @@ def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
 def _is_queued(waiting: Hanging, knowledge: Knowledge) -> bool:
     """Whether a REP still replies, so that the request waits behind others.
 
-    A REP serves its clients in turn, and a REQ has one request in the queue: it waits for one round.
+    A REP serves its clients in turn, and a REQ has one request in the queue: it waits for one round of the clients.
     """
     if not waiting.asks_rep:
         return False
@@ -177,8 +177,8 @@ def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
 
 
 def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Knowledge) -> Diagnosis:
-    """Diagnose waiting requests at one endpoint, the main one first. `clients` wait for the same replies at a
-    broker."""
+    """Diagnose waiting requests at one endpoint, of which the first is the main one. `clients` wait for the same
+    replies at a broker."""
     first = line[0]
     oldest = first.oldest.request
     usual = latencies(knowledge)[first.connection.endpoint]
@@ -275,9 +275,9 @@ def _was_asked_again(waiting: Hanging, knowledge: Knowledge) -> bool:
 LOST = "request-lost"
 
 OFTEN = 3
-"""A server that leaves this often after one request fails on it."""
+"""A server that leaves this often after the same request fails on it."""
 SOON_NS = 3 * SECOND
-"""A client that stops to reconnect this soon ended with its server."""
+"""A client that stops to reconnect within this time ended with its server."""
 LOST_HINT = "a request is lost with its connection: " + STUCK
 
 
@@ -342,7 +342,7 @@ def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hangin
 
 
 def _ended_too(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the client tried to reconnect only for a moment: in an orderly shutdown, clients end, too."""
+    """Whether the client tried to reconnect only for a moment: in an orderly shutdown, the clients end, too."""
     gave_up, last = gave_up_ns(knowledge).get(waiting.conn_id), knowledge.by_ends[waiting.connection.ends][-1]
     return gave_up is not None and gave_up - waiting.until <= SOON_NS and last.start.ns <= waiting.until
 

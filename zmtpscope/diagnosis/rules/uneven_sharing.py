@@ -18,7 +18,7 @@ SMALL_PART = 4
 TOGETHER_NS = 10 * SECOND
 """Time (ns) within which PULLs connect that were started together."""
 LATER_NS = SECOND // 20
-"""A PULL that connects this much later has missed earlier messages."""
+"""A PULL that connects this much later has missed the messages sent before."""
 
 
 class Share(NamedTuple):

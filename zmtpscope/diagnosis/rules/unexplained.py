@@ -150,6 +150,7 @@ def _evidence(failed: Failed) -> Evidence:
 
 
 def _failed(connection: ObservedConnection) -> Ending | None:
+    """Return the end of a ZMTP client's connection whose handshake never completed."""
     client, values = connection.client, connection.values
     if client.greeting is None or values is None or values["opened_by"] is None or values["only_side"] is not None:
         return None
@@ -179,7 +180,7 @@ def _said_nothing(failed: Failed) -> bool:
 
 
 def _are_timed(failed: list[Failed]) -> bool:
-    """Whether the same side closed each time, a while after the last data, so not because of it."""
+    """Whether the same side closed each time, a while after the last data it received: not because of that data."""
     side = failed[0].ending.side
     heard = [(each, each.connection.sides[1 - side].last_ns) for each in failed]
     return all(

@@ -32,7 +32,7 @@ class WorkLeft(NamedTuple):
 
 
 def work_left(departure: Disconnect, knowledge: Knowledge) -> WorkLeft | None:
-    """Describe what a PUSH does without a receiver that left while it was sending; None for other sockets."""
+    """Describe what a PUSH does without a receiver that left it while it was sending; None for other sockets."""
     connection, receiver = departure.connection, departure.ending.side
     types = connection.sides[receiver].socket_type or "", connection.sides[1 - receiver].socket_type
     if PAIRS.get(types[0]) != types[1] or connection.sides[1 - receiver].rhythm is None:
@@ -44,6 +44,7 @@ def work_left(departure: Disconnect, knowledge: Knowledge) -> WorkLeft | None:
 
 
 def _of_sender(departure: Disconnect, knowledge: Knowledge) -> Iterable[ObservedConnection]:
+    """Return the connections of the sender: of its endpoint, or those that its host opened."""
     connection = departure.connection
     if departure.by_listener:
         return _by_sending_host(knowledge).get((connection.client.ip, connection.socket_types()), ())
@@ -57,5 +58,6 @@ def _by_sending_host(knowledge: Knowledge) -> dict[tuple[str, tuple[str | None, 
 
 
 def _is_sent_to(connection: ObservedConnection, end_ns: int) -> bool:
+    """Whether a sender sends after `end_ns` on a connection that began before."""
     times = (side.rhythm.last.ns for side in connection.sides if side.rhythm is not None)
     return connection.start.ns < end_ns < max(times, default=0)
