@@ -13,6 +13,7 @@ import pytest
 from tests.live.capture.capturing import (
     capturing,
     contents,
+    contents_so_far,
     ethernet,
     has_written,
     pcap_packets,
@@ -105,7 +106,7 @@ def test_any_interface_has_its_own_description(engine: str, tmp_path: Path) -> N
         # an interface that did not exist when the capture began, without link headers
         with tunnel("t0") as device:
             os.write(device, IP_PACKET)
-            wait_for(session, lambda status: "t0" in status.interfaces)
+            wait_for(session, lambda _: IP_PACKET in [packet for _, _, packet, _ in contents_so_far(session).packets])
         send("va", [ethernet(1)])
         wait_for(session, lambda status: {"lo", "va", "vb", "t0"} <= {*status.interfaces})
     found = contents(tmp_path / "f")
