@@ -271,15 +271,17 @@ TABLE = (
         TOO_LARGE,
         "error",
         "Connections are closed because of large messages",
-        "A program that listens reset the connection in a frame that was larger than any that it took, and refused "
-        "nobody until the two were connected again: it did not end. Or three times at least a side closed the "
-        "connection within 100 ms after a message, without a word, each time that a frame of it was larger than any "
-        "that it took, and the two were connected again within 2 s. Or a client closed once in the header of such a "
-        "frame, or while another client took one as large, and never tried again. Who closes "
-        "behind the reply for which it had waited is not meant. libzmq does so where a frame is larger than "
-        "ZMQ_MAXMSGSIZE, of which its peer learns nothing: it connects again, and what was sent is lost. That the size "
-        "is the reason is concluded: a program that fails on large messages, and is started again at once, looks the "
-        "same. What the limit is no capture shows, only between which sizes it is.",
+        "libzmq closes a connection when a frame is larger than ZMQ_MAXMSGSIZE. Its peer gets no reason, connects "
+        "again, and the message is lost. Reported in three cases:\n"
+        "* A listening program reset the connection in a frame that was larger than any that it accepted, and "
+        "refused no client until the two were connected again: it did not exit.\n"
+        "* At least three times, a side closed the connection without notice within 100 ms after a message with a "
+        "frame larger than any that it accepted, and the two were connected again within 2 s.\n"
+        "* A client closed once in the header of such a frame, or while another client accepted a frame as large, "
+        "and never connected again.\n"
+        "A side that closes after the reply for which it waited is not reported. The size as the reason is an "
+        "inference: a program that fails on large messages and is restarted at once looks the same. A capture does "
+        "not show the limit, only the two sizes that it is between.",
         "The receiver accepted a frame of this size, answered after it, or exited, or the two did not reconnect "
         "within 2 s.",
         _too_large,
@@ -292,9 +294,9 @@ TABLE = (
         "fails-on-message",
         "warn",
         "A program exits on a certain message",
-        "A listening program ended every connection that it ended with a client, at least three, within 100 ms after "
-        "a message of the client, without notice, and at least ten times as fast as these messages follow each "
-        "other. A time limit would end connections at any moment, not after messages. Requests that are matched with "
+        "A listening program closed at least three connections of a client. Each of these closes came without notice"
+        " within 100 ms after a message of the client, and within a tenth of the usual time between such messages. A"
+        " time limit would close connections at any moment, not after messages. Requests that are matched with "
         "replies are reported by request-lost.",
         "One of the connections ends at another moment, or the program sends something after the message.",
         _fails,

@@ -415,14 +415,17 @@ TABLE = (
         "peer-departed",
         "note",
         "A peer left while others depended on it",
-        "The first FIN or RST came from it, no PING waited for an answer, and no ERROR or forbidden frame was before "
-        "it. Told where who was left tried again, a message was cut off, or a client left while others of its kind "
-        "stayed; but not of a SUB, DISH, PUSH or REQ that closed its connection with no request open: it takes no "
-        "share of the work of others. Also if a publisher left all its subscribers, or all receivers left a PUSH that "
-        "was sending, and nobody was connected again within 3 s. Endpoints of one host that are left within half a "
-        "second are one diagnosis: a process ended. ZMTP has no goodbye: a program that closed its socket and one "
-        "that was killed look alike. A warning where who listened did not come back within 10 s although clients "
-        "tried, or cut its own message off; a note where the host then listens at another port that it chose.",
+        "The first FIN or RST came from this peer, no PING waited for an answer, and no ERROR or forbidden frame "
+        "preceded it. ZMTP has no goodbye, so a program that closed its socket and one that was killed look alike. "
+        "Reported if another peer depended on it:\n"
+        "* the other side tried to connect again, a message was cut off, or the peer was a client that left while "
+        "similar clients stayed. A SUB, DISH, PUSH or REQ that closed its connection without an open request takes "
+        "no share of the work of others, and is not reported;\n"
+        "* a publisher left all its subscribers, or all receivers left a PUSH that was sending, and none was "
+        "connected again within 3 s.\n"
+        "Endpoints of one host that close within half a second are one diagnosis: a process ended. A warning if a "
+        "listener was not back within 10 s although clients tried, or if the peer cut its own message off. A note if"
+        " the host then listens at another port that its system chose.",
         "A pending PING, an ERROR or a forbidden frame explains the end, or no other peer depended on it.",
         _peer_departed,
         ("connection-refused", "connection-unanswered", "reconnect-storm"),

@@ -240,11 +240,11 @@ TABLE = (
         "mechanism-mismatch",
         "error",
         "The security mechanisms differ",
-        "The sides announced different mechanisms; libzmq then closes without notice. Often the side that closes has "
-        "not announced its own mechanism yet: then it is known from other connections of the two, or the diagnosis "
-        "is only likely.",
-        "Both sides announce the same mechanism, on this or another connection of the two, or the side that closes had "
-        "received octets behind the greeting, too.",
+        "The sides announced different mechanisms; libzmq then closes without notice. If the side that closes has "
+        "not announced its mechanism yet, the mechanism is taken from other connections between the two. Without "
+        "these, the diagnosis is only likely.",
+        "Both sides announce the same mechanism on this or another connection between them, or the side that closes "
+        "had already received data after the greeting.",
         _mechanism_mismatch,
         ("reconnect-storm",),
     ),

@@ -399,19 +399,22 @@ TABLE = (
         HEARTBEAT_TIMEOUT,
         "error",
         "A peer does not answer heartbeats, and its connection is closed",
-        "A side sent a PING, received nothing at all from its peer since, and closed the connection (or, if no FIN "
-        "arrived, sent no more PINGs); or a side was silent for longer than the TTL of its last PING, and its peer "
-        "closed. The silent side is named: its process hangs, or the path to it is broken; a capture at one place "
-        "cannot distinguish the two. Likely only if the side closed before its next PING was due, or if its PINGs "
-        "arrived in one segment: then the path between the two was broken. That is proven if its FIN arrived with "
-        "them and a PING of its peer was pending. A warning while the connection is open: a peer that used to answer "
-        "has left two PINGs, for a second, without any octet; or a side that sent PINGs at intervals sends nothing "
-        "for four of them. A PONG can only follow a message that was being received when the PING was sent: then the "
-        "timeout is shorter than the transfer, and the peer is not at fault. Nor is it if an answer in the handshake "
-        "already took longer than the timeout, or if a client closed three times after the same time, before the PONG "
-        "could reach it. A peer that is silent to several others at once is one diagnosis. "
-        "Data after its FIN or RST is no answer, and neither is a RST of its kernel. Only completely captured "
-        "connections count.",
+        "The silent side is named: its process hangs, or the path to it is broken. A capture at one place cannot "
+        "distinguish the two.\n"
+        "* An error if a side sent a PING, received nothing from its peer since, and closed the connection or "
+        "(without FIN) sent no more PINGs.\n"
+        "* An error if a side was silent for longer than the TTL of its last PING, and its peer closed.\n"
+        "* A warning while the connection is open, if a peer that used to answer has left two PINGs without any "
+        "octet for a second, or if a side that sent PINGs at intervals has left out four of them.\n"
+        "* Likely only if the pinging side closed before its next PING was due, or if several of its PINGs arrived "
+        "in one segment: then the path was broken. That is proven if its FIN arrived in the same segment while a "
+        "PING of the silent side was pending.\n"
+        "The silent side is not at fault if a message was on its way to the pinging side when that sent the PING, "
+        "because a PONG must follow the message: the timeout is shorter than the transfer. The same applies if an "
+        "answer in the handshake already took longer than the timeout, or if a client closed three times after the "
+        "same time, before the PONG could reach it. A peer that is silent to several others at once is one "
+        "diagnosis. Data after the FIN or RST of the pinging side is no answer, nor is an RST of the silent side's "
+        "system. Only completely captured connections count.",
         "Octets of the silent side arrive after the PING, or the capture of the connection is incomplete.",
         _time_outs,
         consequences=(

@@ -286,14 +286,16 @@ TABLE = (
         OVERLOADED,
         "warn",
         "A server gets more requests than it replies to",
-        "Requests of a DEALER to a REP, or calls with ids, wait at the end of the capture, and came one after the "
-        "other; the last quarter of the replies took four times as long as the first, and each quarter longer than "
-        "the one before. A note, and likely only, if just the order shows which message of a ROUTER is the reply to "
-        "which of a DEALER: then its quickest reply takes about as long as the time between replies. Or clients of a "
-        "REP give their requests up, at least four of which waited at once, after less time than these need one after "
-        "the other, by the quickest reply: likely only, since the REP may hang. A note if two or more requests of REQs "
-        "wait on average, half of the replies take twice as long as the quickest, and at least 100 ms, and all replies "
-        "together need about the whole time if each takes as long as the quickest.",
+        "Requests of a DEALER to a REP, or calls with ids, wait at the end of the capture, and were sent one after "
+        "the other. The last quarter of the replies took four times as long as the first, and each quarter longer "
+        "than the one before.\n"
+        "* A note, and likely only, if only the order shows which message of a ROUTER is the reply to which message "
+        "of a DEALER. Its quickest reply must take about as long as the time between replies.\n"
+        "* Likely only, if at least four clients of a REP wait at once and give their requests up sooner than the "
+        "REP can answer all of them one after the other, judged by its quickest reply: the REP may hang.\n"
+        "* A note if two or more requests of REQs wait on average, half of the replies take at least 100 ms and "
+        "twice as long as the quickest, and the time of the quickest reply for each request adds up to about the "
+        "whole time.",
         "The requests were sent all at once, the queue shrinks, newer requests overtake the oldest one, the oldest "
         "request has waited for three times as long as the last replies took, or the requests that wait at once need "
         "less time than the clients wait. Without ids: the listener once sent more messages than the client, or "

@@ -213,28 +213,29 @@ TABLE = (
         FELL_SILENT,
         "warn",
         "A peer that sent messages steadily stopped sending",
-        "A warning if a peer that sent about one message for each received one, at least eight, sends none for 3 s "
-        "and for three times its longest pause while it receives at least three, or two of a kind that it always "
-        "answered; a note if these arrive on its one connection in the other direction, as with PUSH and PULL both "
-        "ways, are of kinds that it never received before, are Jupyter requests, or are many that follow five answers."
-        " The command at the start of a message of a DEALER, ROUTER or PAIR is its kind. A note if a client sends "
-        "nothing for four times its longest pause, after sending for about as long, while other clients of its socket "
-        "type and "
-        "rhythm continue at the endpoint (a REQ for fifteen times its longest pause, and 6 s); a warning for a DEALER "
-        "with an identity if the pause is fifteen times as long, and 10 s. Likewise a PUB or PUSH, while other peers "
-        "that the same host is connected to continue. A note if a PUB, a PUSH, or a ROUTER or DEALER that receives "
-        "next to nothing stops sending to all its peers for fifteen times its longest pause, and 6 s, after sending "
-        "for eight times that pause, unless its messages may answer others; if a ROUTER, DEALER or PAIR that began "
-        "exchanges at regular times, as heartbeats do, stops for ten times as long, and 6 s; and if a ROUTER or "
-        "DEALER that answered each message in turn leaves the last ones unanswered for 5 s. A client that had one "
-        "connection at a time and goes on with a new one has lost the old one: a note, too. Likely only: a program "
-        "with no more to send looks "
-        "the same, as does a broker without work.",
-        "The peer closes its connection itself, cannot send because its receiver does not read, TCP retransmits "
-        "without an acknowledgment, the peer starts the exchanges, it never answered messages of the kinds that it "
-        "receives since, its subscriber cancelled a subscription, or no "
-        "other peer continues. A broker waits for a worker that fell silent or left at the same time, or a request of "
-        "the host has had no reply since.",
+        "A peer sent about one message for each received one, and stopped. Its longest pause is that of the time "
+        "before. The command at the start of a message of a DEALER, ROUTER or PAIR is the kind of the message.\n"
+        "* A warning if it had sent at least eight messages, and sends none for 3 s and for three times its longest "
+        "pause, while it receives at least three messages, or two of a kind that it always answered.\n"
+        "* Otherwise a note if these messages are of a kind that it never received before, are Jupyter requests, are"
+        " many after only five answers, or arrive on a connection in the other direction, as with PUSH and PULL both"
+        " ways.\n"
+        "* A note if a client sends nothing for four times its longest pause (a REQ: for fifteen times, and 6 s), "
+        "while other clients of its socket type and rhythm continue at the endpoint. A warning for a DEALER with an "
+        "identity, after fifteen times its longest pause, and 10 s.\n"
+        "* The same for a PUB or PUSH, while other peers that the same host is connected to continue.\n"
+        "* A note if a PUB, a PUSH, or a ROUTER or DEALER that receives almost nothing stops sending to all its "
+        "peers for fifteen times its longest pause, and 6 s. It must have sent for eight times that pause, and its "
+        "messages cannot be answers.\n"
+        "* A note if a ROUTER, DEALER or PAIR that began exchanges at regular times, such as heartbeats, stops for "
+        "ten times the usual interval, and 6 s.\n"
+        "* A note if a ROUTER or DEALER that answered each message in turn leaves the last ones unanswered for 5 s.\n"
+        "* A note if a client that had one connection at a time continues on a new one: it lost the old one.\n"
+        "Always likely only: a program with nothing more to send, and a broker without work, look the same.",
+        "The peer closes its connection itself, cannot send because its receiver does not read, or starts the "
+        "exchanges; TCP retransmits without an acknowledgment; the peer never answered messages of the kinds that it"
+        " now receives; its subscriber cancelled a subscription; or no other peer continues. A broker waits for a "
+        "worker that fell silent or left at the same time, or for the reply to a request of its host.",
         _fell_silent,
         ("half-closed",),
     ),

@@ -311,19 +311,22 @@ TABLE = (
         SLOW_RECEIVER,
         "warn",
         "A receiver does not read fast enough",
-        "Its receive window was closed (RFC 9293, 3.8.6), so its peer could not send: its program reads too slowly, "
-        "or is busy. A warning if that lasted for a second at a time, if siblings of the same publisher received "
-        "more, or if sequence numbers have gaps since; otherwise a note. If no window was closed, but a sibling "
-        "received messages that this subscriber subscribed to and did not receive, it is likely that the publisher "
-        "exceeded its ZMQ_SNDHWM for this subscriber, although it reads: the path is too slow, or a burst too long. "
-        "A capture does not show the queues of libzmq. A warning, and likely only, if the system of a receiver that "
-        "sends nothing acknowledged the data of a slow sender at once, and then only after the timer for delayed "
-        "acknowledgments, 35 to 55 ms, at least eight times in a row for 2 s: a program that is stopped does not "
-        "read. Linux has no such delay after a pause of 200 ms, so fewer than five messages a second do not show this. "
-        "A note if it is no subscriber, because a worker that takes one message at a time reads as seldom. Likely "
-        "only, too, if it leaves PINGs that follow messages without a PONG, although it sends and answered before: "
-        "libzmq does not read while the receive queue of a socket is full; a note for a worker if that lasts for less "
-        "than 3 s.",
+        "The program of the receiver reads too slowly, or is busy.\n"
+        "* Its receive window was closed (RFC 9293, 3.8.6), so its peer could not send. A warning if that lasted for"
+        " a second at a time, if siblings of the same publisher received more, or if sequence numbers have gaps "
+        "since; otherwise a note.\n"
+        "* No window was closed, but a sibling received messages that this subscriber subscribed to and did not "
+        "receive. Likely, the publisher exceeded its ZMQ_SNDHWM for this subscriber, although it reads: the path is "
+        "too slow, or a burst too long.\n"
+        "* A warning, and likely only, if the receiver sends nothing, and its system acknowledged the data of a slow"
+        " sender at once, and then at least eight times in a row for 2 s only after the timer for delayed "
+        "acknowledgments (35 to 55 ms): a stopped program does not read. Fewer than five messages per second do not "
+        "show this, because Linux has no such delay after a pause of 200 ms. A note if it is no subscriber: a worker"
+        " that takes one message at a time reads as rarely.\n"
+        "* Likely only, if it sends no PONG for PINGs that follow messages, although it sends and answered before: "
+        "libzmq does not read while the receive queue of a socket is full. A note for a worker if that lasts for "
+        "less than 3 s.\n"
+        "A capture does not show the queues of libzmq.",
         "Its receive window was closed for less than 100 ms, no sibling got more messages, and its system "
         "acknowledges data at once, or did so late from the start.",
         _of_rule(SLOW_RECEIVER),

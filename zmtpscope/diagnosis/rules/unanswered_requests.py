@@ -393,20 +393,24 @@ TABLE = (
         UNANSWERED,
         "error",
         "A request has no reply",
-        "A REQ, or a peer that talks to a REP or sends envelopes, sent a request and received no reply before the "
-        "capture or its connection ended, for at least a second and three times as long as any reply at this "
-        "endpoint. Proven if the server is a REP, or a REQ that works for a ROUTER, or if the REQ received a reply "
-        "before; otherwise likely, for example if socket types are unknown (ZMTP 1.0, ZWS 2.0, a start that was not "
-        "captured) and only eight alternating messages show the client. If a broker forwarded the request, the server "
-        "behind it is named. A REP answers requests in order, over all its connections: of several pending requests "
-        "the oldest is named, even if its client has given up. If the server left after that long, the missing reply "
-        "is the cause. Also reported if a REQ closes its connection with a pending request at least three times after "
-        "the same time (the last time may be shorter), and at most a tenth of its requests received replies: its "
-        "timeout is too short, or the server hangs; if a REP replied to none of them, after any times that add up to "
-        "3 s. A capture does not show what the program does with the request, or whether the reply would have come "
-        "later. A note before 3 s if the server has replied to nothing yet. A REQ that waits for work of its broker "
-        "is not a pending request. A note if two or more clients of a REP wait when the capture ends, ten times as "
-        "long as any reply took.",
+        "A REQ, or a peer that sends envelopes or talks to a REP, sent a request and received no reply before the "
+        "connection or the capture ended. It waited for at least a second, and three times as long as for any reply "
+        "at this endpoint.\n"
+        "* Proven if the server is a REP, or a REQ that works for a ROUTER, or if the REQ received a reply before. "
+        "Otherwise likely: for example, socket types are unknown (ZMTP 1.0, ZWS 2.0, the start was not captured), "
+        "and eight messages in turn show the client.\n"
+        "* If a broker forwarded the request, the server behind the broker is named.\n"
+        "* A REP answers the requests of all its connections in order, so the oldest pending request is named, even "
+        "if its client has given up.\n"
+        "* If the server left after that time, the missing reply is still the cause.\n"
+        "* Also reported if a REQ closes its connection with a pending request at least three times after the same "
+        "time (the last time may be shorter), and at most a tenth of its requests received replies: its timeout is "
+        "too short, or the server hangs. If the REP replied to none of them, any times that add up to 3 s are "
+        "enough.\n"
+        "* A note before 3 s, if the server has not replied to anything yet.\n"
+        "* A note if two or more clients of a REP wait when the capture ends, ten times as long as any reply took.\n"
+        "A REQ that waits for work from its broker has no pending request. A capture does not show what the program "
+        "does with the request, or whether the reply would have come later.",
         "The request has a reply, or the same request has one on another connection; a REQ may wait for work; the "
         "server left soon, or a REP goes on to reply, and the request waits in its queue.",
         _unanswered,

@@ -44,7 +44,7 @@ def work_left(departure: Disconnect, knowledge: Knowledge) -> WorkLeft | None:
 
 
 def _of_sender(departure: Disconnect, knowledge: Knowledge) -> Iterable[ObservedConnection]:
-    """Return the connections of the sender: of its endpoint, or those that its host opened."""
+    """Return all connections of a sender of work: to its endpoint, or, if it connects, those that its host opened."""
     connection = departure.connection
     if departure.by_listener:
         return _by_sending_host(knowledge).get((connection.client.ip, connection.socket_types()), ())
