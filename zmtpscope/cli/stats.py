@@ -34,7 +34,7 @@ def parse_interval(context: click.Context, parameter: click.Parameter, value: st
 
 @command(short_help="Summarise message counts, sizes and rates.")
 @options(*READ_FILES, FILTER, JSON, SHOW_SECRETS)
-@option("--by", "kind", type=click.Choice(BY), help="Print only the table by this key.")
+@option("--by", "kind", type=click.Choice(BY), help="Print only one table, with a row for each topic, peer and so on.")
 @option("--rows", "most", type=click.IntRange(1), metavar="N", help="Print only the first N rows of a table.")
 @option(
     "--interval",

@@ -86,7 +86,7 @@ class Contains:
     part: Any
 
     def __call__(self, value: Any) -> bool:
-        """Return False for other types than text or octets."""
+        """Return whether text or octets fit; other types never do."""
         return type(value) is type(self.part) and self.part in value
 
 
@@ -98,7 +98,7 @@ class Matches:
     in_octets: Any
 
     def __call__(self, value: Any) -> bool:
-        """Return False for other types than text or octets."""
+        """Return whether text or octets fit; other types never do."""
         if isinstance(value, str):
             return self.in_text.search(value) is not None
         return isinstance(value, bytes) and self.in_octets.search(value) is not None

@@ -21,7 +21,7 @@ KINDS = (
         "ZRE-09",
         "error",
         "36/ZRE, Interconnection",
-        "The ROUTER side sent messages, but only receives in ZRE",
+        "The ROUTER side sent messages; in ZRE a ROUTER only receives",
     ),
     FindingKind(
         "ZRE-10",

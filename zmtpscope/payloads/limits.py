@@ -85,7 +85,10 @@ class Budget:
 
 
 def counted(value: Json, budget: Budget, depth: int) -> Json:
-    """Return a value at nesting depth `depth` as every output can hold it. Raises `TypeError` if that is impossible."""
+    """Convert a value at nesting depth `depth` to types that every output can hold. Its parts count against `budget`.
+
+    Raises `Limit`, or `TypeError` for a value of another type.
+    """
     budget.spend(0)
     if isinstance(value, dict):
         if depth >= DEEPEST:

@@ -80,7 +80,7 @@ def _join(scope: str, name: str) -> str:
 
 
 class _Part:
-    """One message of a descriptor set."""
+    """One encoded message of a descriptor set: a file, a message type or a field."""
 
     def __init__(self, data: bytes, start: int, stop: int) -> None:
         self.data = data

@@ -184,7 +184,7 @@ class Subscriber:
         return any(_contains(own, each) for each in shorter)
 
     def places(self, topics: Sequence[bytes]) -> list[range]:
-        """Return, for ascending `topics`, the index ranges that any of its subscriptions matches, active or not."""
+        """Return the index ranges of `topics`, which ascend, that any of its present or earlier subscriptions match."""
         return places_of(self.subscriptions, topics)
 
 

@@ -147,7 +147,10 @@ def _are_answers_themselves(exchange: Exchange) -> bool:
 
 
 def _was_only_starting(exchange: Exchange) -> bool:
-    """Whether the silent side sent few messages, unless it had answered nearly each message and now misses many."""
+    """Whether the silent side had sent only a few messages.
+
+    False if it had answered nearly every message, and has now left many unanswered.
+    """
     own, before = exchange.own, exchange.before
     answered_each = not exchange.expected.is_unknown and own.count >= max(MIN_ANSWERS, before - 1)
     return exchange.is_young and not (answered_each and exchange.missed >= MAX_RECENT)

@@ -199,9 +199,9 @@ class TypeInference:
             self.release()
 
     def _shows_subscriber(self, fact: ConnectionFact) -> bool:
-        """Whether this message completes the evidence that the other side has subscribed.
+        """Whether this message completes the evidence that the other side is a subscriber.
 
-        That side has sent only subscriptions, and no earlier message began like this.
+        The other side must have sent only subscriptions, and this must be the first message that one of them matches.
         """
         if not self._watches_messages:
             return False

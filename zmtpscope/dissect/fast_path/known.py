@@ -308,7 +308,7 @@ def _is_answered_first(directions: Directions, pair: DirectionPair) -> bool:
 
 
 class Silent(RecordWriter):
-    """Discards all records, which were written before."""
+    """A record writer that discards all records, because the records were already written."""
 
     def event(self, *_: object) -> None:
         """Discard a greeting or command."""

@@ -102,9 +102,9 @@ class LearnedEvent(NamedTuple):
 
 
 class LearnedFact(NamedTuple):
-    """The fact that the peer of a ROUTER with an identity, or of a PAIR, was served; `first` is as in `LearnedEvent`.
+    """The learned fact that a ROUTER serves a peer with an identity, or that a PAIR serves its peer.
 
-    With `identity` None, it is the connection's.
+    With `identity` None, each connection has an identity of its own. `first` is as in `LearnedEvent`.
     """
 
     unit: Located

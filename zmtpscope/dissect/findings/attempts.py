@@ -156,7 +156,7 @@ ANSWERS_LOST = "; the first answers did not reach the client"
 
 
 def lasted_ns(sentence: str) -> int:
-    """Return the time between first and last attempt (ns) in such a sentence; precise to 100 ms."""
+    """Return the time between the first and the last attempt (ns) from a sentence of `Tried`; precise to 100 ms."""
     found = LASTED.search(sentence)
     return 0 if found is None else round(float(found[1]) * SECOND)
 

@@ -213,7 +213,7 @@ class Endpoints:
         _remember(self.handshakes, key, same, MAX_HANDSHAKES)
 
     def _welcome(self, fact: ConnectionFact) -> None:
-        """Process a WELCOME with the long nonce `value`."""
+        """Report a WELCOME whose long nonce, the value of the fact, another connection to the endpoint had before."""
         handshake = self._peer(fact).handshake
         if handshake is None or handshake.nonce is not None:
             return

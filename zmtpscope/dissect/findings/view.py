@@ -73,8 +73,8 @@ class ConnectionView:
         return all(stream.handshake_done for stream in self.streams)
 
     def lacks_octets(self, side: int) -> bool:
-        """Whether nothing was captured of a side that sent octets: it has no packet, or unseen octets were
-        acknowledged."""
+        """Whether the capture may lack octets of a side: it has no packet, or its peer acknowledged octets that are not
+        captured."""
         tcp = self.tcp.tcp[side]
         if self.streams[side].end or tcp.ended:
             return False

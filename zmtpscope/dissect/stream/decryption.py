@@ -218,7 +218,7 @@ class Decryption:
         made.steps.append(Uncertain())
 
     def _fail(self, sealed: Sealed, made: Opened, row: Row) -> None:
-        """Report a frame that was not opened. An unencrypted message frame also ends an incomplete message in boxes."""
+        """Report a frame that was not decrypted. An unencrypted one also ends an incomplete encrypted message."""
         offset, body, size, flags = row
         if not flags & ENCRYPTED:
             if self.reader is not None:

@@ -1,9 +1,9 @@
-"""The segments of a block by direction, and which directions are in order: no call per packet.
+"""Groups the segments of a block by direction and finds the directions in order, without a call per packet.
 
 A direction is *clean* in a block if its segments follow one another without hole or repetition, SYN and FIN counted.
 None of them may be truncated or announce a closed receive window. A SYN must be the first segment, and only bare
-acknowledgments may follow a FIN. A repetition of the SYN right after it, and less than `MIN_LATE` later, is no other
-segment: a full queue of the listener drops many.
+acknowledgments may follow a FIN. A SYN that is repeated right after the first one, within `MIN_LATE`, is allowed,
+because it is frequent: a listener with a full queue drops SYNs.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def report_lines(
 
 
 def one_line(diagnosis: Diagnosis, clock: Clock, paint: Paint = plain) -> str:
-    """Write time of the first evidence, statement and remedy."""
+    """Format a diagnosis as a line: the time of its first evidence, its statement and its remedy."""
     first = "".join(clock(each.moment.ns).strip() + " " for each in diagnosis.evidence[:1])
     severity = paint(diagnosis.severity, f"{diagnosis.severity:<5}")
     return f"{first}{severity} {safe_text(diagnosis.statement)} [{diagnosis.rule}] -> {safe_text(diagnosis.hint)}"

@@ -102,9 +102,9 @@ class Counters(Generic[Key]):
             del column[count:]
 
     def fold(self) -> tuple[Int64, Int64]:
-        """Add the half of the rows with the fewest messages, of equal rows the newest, to the row of others.
+        """Merge half of the rows, those with the fewest messages, into the row of others; among equal rows the newest.
 
-        Returns the old numbers of the rows that stay, in their new order, and of the rows that were added.
+        Returns the old numbers of the rows that stay, in their new order, and the old numbers of the merged rows.
         """
         count = len(self.keys)
         messages = self.total[:, :count] + self.interval[:, :count]

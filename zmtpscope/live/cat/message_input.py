@@ -21,8 +21,8 @@ class BadMessage(ValueError):
 class Notation(NamedTuple):
     """How the user writes messages.
 
-    `separator` separates the parts of a message; None for one part a line. The first part of an `addressed` message
-    ends at the first TAB and is a `text` (`zmtpscope.records`), so that any octets can be typed.
+    A line is a message. `separator` divides it into parts; with None it is one part. The first part of an `addressed`
+    message ends at the first TAB, and may contain escapes such as \\xNN (a `text` of records) for any octets.
     """
 
     hex: bool = False

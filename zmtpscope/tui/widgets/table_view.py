@@ -65,7 +65,7 @@ class TableView(LineView):
         """Request to show only the records of a row, or all again."""
 
     class OpenedChanged(Message):
-        """Request for a table with these rows open."""
+        """The user has expanded or collapsed a row: requests the table with exactly these rows expanded."""
 
         def __init__(self, opened: tuple[str, ...]) -> None:
             super().__init__()
