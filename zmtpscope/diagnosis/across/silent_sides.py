@@ -238,7 +238,7 @@ class Blocked(NamedTuple):
 def _blocked_by(knowledge: Knowledge) -> dict[tuple[Endpoint, str | None], Blocked]:
     """Return, by endpoint and socket type of a listener, the connection whose client stopped reading last.
 
-    A PUB with ZMQ_XPUB_NODROP sends to nobody while the queue of one subscriber is full.
+    A PUB with ZMQ_XPUB_NODROP sends to no subscriber while the queue of one is full.
     """
     found: dict[tuple[Endpoint, str | None], Blocked] = {}
     for connection in knowledge.connections:

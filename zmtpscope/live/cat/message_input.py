@@ -21,8 +21,9 @@ class BadMessage(ValueError):
 class Notation(NamedTuple):
     """How the user writes messages.
 
-    A line is a message. `separator` divides it into parts; with None it is one part. The first part of an `addressed`
-    message ends at the first TAB, and may contain escapes such as \\xNN (a `text` of records) for any octets.
+    A line is a message of one part, unless a `separator` divides it. An `addressed` line without a separator has two
+    parts, divided at the first TAB. The first part of an addressed message is a `text` of records: escapes such as
+    \\xNN stand for any octets.
     """
 
     hex: bool = False
