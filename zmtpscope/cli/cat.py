@@ -74,7 +74,9 @@ def parse_rate(context: click.Context, parameter: click.Parameter, value: float 
 @MESSAGES.flag("--hex", "as_hex", help="Read and print messages as hex digits.")
 @MESSAGES.flag("-0", "--null", "null", help="End each message with NUL instead of a newline, on input and output.")
 @MESSAGES.option(
-    "--separator", metavar="TEXT", help="Separator between the parts of a message [default: a tab on output]."
+    "--separator",
+    metavar="TEXT",
+    help="Separator between the parts of a message [default: none on input, a tab on output].",
 )
 @MESSAGES.flag("--echo", help="Send every received message back.")
 @option(
@@ -102,7 +104,7 @@ def parse_rate(context: click.Context, parameter: click.Parameter, value: float 
     "is expected].",
 )
 @MESSAGES.option("--rate", type=float, callback=parse_rate, metavar="N", help="Send at most N messages per second.")
-@MESSAGES.option("--expect", metavar="TEXT", help="Exit with code 4 if a received message lacks this part.")
+@MESSAGES.option("--expect", metavar="TEXT", help="Exit with code 4 if a received message has no part equal to TEXT.")
 @OUTPUT.option(
     "--output",
     type=click.Choice(["text", "raw", "hex", "json"]),

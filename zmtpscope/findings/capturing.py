@@ -160,14 +160,14 @@ KINDS = (
         "ZMTP-CONN-24",
         "note",
         "RFC 9293, 3.8.6.3",
-        "The system of this side acknowledges data late, no longer at once: its program does not read",
+        "The kernel of this side used to acknowledge data at once, and now does so late: its program does not read",
         "check whether that program is stopped (a signal, a debugger) or hangs",
     ),
     FindingKind(
         "ZMTP-CONN-25",
         "note",
         "RFC 9293, 3.8.6.3",
-        "The system of this side acknowledges data at once again, no longer late: its program reads",
+        "The kernel of this side acknowledges data at once again: its program reads",
     ),
     FindingKind(
         "ZMTP-CONN-26",

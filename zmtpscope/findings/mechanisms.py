@@ -103,7 +103,7 @@ KINDS = (
         "MESSAGE has outer flags that libzmq does not expect, so libzmq loses the content",
         "send MESSAGE with outer flags 00 or 02 to a libzmq peer",
     ),
-    FindingKind("CURVE-19", "note", "26/CURVEZMQ, WELCOME", "The server used the nonce of WELCOME before"),
+    FindingKind("CURVE-19", "note", "26/CURVEZMQ, WELCOME", "The nonce of WELCOME repeats that of an earlier one"),
     FindingKind(
         "CURVE-20",
         "error",

@@ -222,11 +222,11 @@ TABLE = (
         "packets-lost",
         "warn",
         "The path loses packets",
-        "TCP sent data of one side again, at least eight times, or four if that is one in eight segments or more, "
-        "because it was not acknowledged, or data arrived 10 ms or more after later data; each time it was "
-        "acknowledged within a second. Or the acknowledgments were lost, on the way back. Nothing is lost for the "
-        "programs, but messages arrive late, and later ones wait for them. A note if it concerns less than one in "
-        "twenty segments, as when a fast sender fills a queue on the path.",
+        "TCP sent data of one side again because it was not acknowledged, or data arrived 10 ms or more after later "
+        "data. This happened at least eight times, or four times if that is one in eight segments or more, and each "
+        "time the data was acknowledged within a second. The acknowledgments may have been lost instead, on the way "
+        "back. The programs lose nothing, but messages arrive late, and later ones wait for them. A note if it "
+        "concerns less than one in twenty segments, as when a fast sender fills a queue on the path.",
         "One in three octets or more is in the capture twice, as in captures on several interfaces; gaps that are "
         "acknowledged without being filled are losses of the capture.",
         _packets_lost,
@@ -236,14 +236,17 @@ TABLE = (
         "not-acknowledged",
         "error",
         "A peer's data is not acknowledged",
-        "TCP sent the same octets, or keepalive probes, at least twice within a second or more, and no packet of the "
-        "other side acknowledged them. The fault is in the network between the two or on that host, not in either "
-        "program: the kernel acknowledges data even for a program that hangs. Messages from then on may not have "
-        "arrived. If all octets that were sent again are larger than any message before, the path may drop large "
-        "packets (path MTU). If it concerns only the first data of new connections, on one host or of several clients, "
-        "the connections likely wait until the listening program accepts those before them: then its kernel answers "
-        "SYNs and drops data. A note if it has lasted less than 3 s and TCP has not given up; a warning if the octets "
-        "were finally acknowledged, so messages arrived late.",
+        "TCP sent the same octets, or keepalive probes, at least twice, over a second or longer, and no packet of "
+        "the other side acknowledged them. The fault is in the network between the two or on that host, not in "
+        "either program: the kernel acknowledges data even for a program that hangs. Messages from then on may not "
+        "have arrived.\n"
+        "* If all octets that were sent again are larger than any message before, the path may drop large packets "
+        "(path MTU).\n"
+        "* If it concerns only the first data of new connections (on one host, or of several clients), the "
+        "connections likely wait until the listening program accepts earlier ones: until then its kernel answers "
+        "SYNs and drops data.\n"
+        "* A note if it has lasted less than 3 s and TCP has not given up.\n"
+        "* A warning if the octets were finally acknowledged: messages arrived late.",
         "The other side acknowledges the octets within a second, its receive window is closed, or none of its packets "
         "were captured.",
         _not_acknowledged,

@@ -124,11 +124,12 @@ TABLE = (
         "login-refused",
         "error",
         "Credentials are refused",
-        "The server answered the handshake with an ERROR: 400 is the status of its ZAP handler for a client that it "
-        "rejects, by its credentials or its address. Releases before 4.1 close without notice instead, which only "
-        "likely means the same. A server that announces ZMTP 3.1 sends ERROR: if it closes without one, it cannot "
-        "decrypt the INITIATE, or the socket types do not match. Only the server knows which credentials it accepts. "
-        "A note if the same client is accepted later.",
+        "The server answered the handshake with an ERROR. 400 is the status of its ZAP handler for a client that it "
+        "rejects by its credentials or its address. Only the server knows which credentials it accepts.\n"
+        "* Not proven if the server closed without notice instead: releases before 4.1 do so.\n"
+        "* A server that announces ZMTP 3.1 sends ERROR. If it closes without one, it cannot decrypt the INITIATE, "
+        "or the socket types do not match.\n"
+        "* A note if the same client is accepted later.",
         "The same client is accepted later: then it is a note.",
         diagnoses_of(LOGIN_REFUSED),
         ("reconnect-storm",),

@@ -300,12 +300,15 @@ TABLE = (
         FAILING,
         "note",
         "Calls are answered with an error",
-        "A reply of JSON-RPC 2.0 has the member error, one of zerorpc is the event ERR, or one of Jupyter has the "
-        "status error; or a JSON or MessagePack object, which has the id of the call or is the reply to a REQ, has an "
-        "error as text or object, or the status of a failure. Or a reply begins with a word such as `ERROR:` or "
-        "`ValueError:`, has a frame with only such a word, or is a pickle that makes an exception. The call reached "
-        "the program, and the program rejected it or failed. Whether the caller expects the error, a capture does "
-        "not show; so it is a note.",
+        "The replies to calls are errors: the calls reached the program, which rejected them or failed. A note, "
+        "because a capture does not show whether the caller expects the error. A reply is an error if it is one of "
+        "these:\n"
+        "* a JSON-RPC 2.0 object with the member `error`, the event ERR of zerorpc, or a Jupyter reply with the "
+        "status `error`\n"
+        "* a JSON or MessagePack object with an error as text or object, or the status of a failure, if it has the "
+        "id of the call or replies to a REQ\n"
+        "* a text that begins with a word such as `ERROR:` or `ValueError:`, or a frame with only such a word\n"
+        "* a pickle that makes an exception",
         "The replies contain results, or a broker passes on the errors of another program, which is named instead.",
         _failing,
     ),
@@ -313,15 +316,18 @@ TABLE = (
         UNANSWERED,
         "warn",
         "A call has no reply",
-        "zerorpc, aiozmq, JSON-RPC 2.0 and Jupyter put an id into each call, and the reply repeats it, as do many "
-        "objects with a method, command or action, and frames that are an id or begin with one (five different ones, "
-        "of 8 octets or quickly repeated, show which frame); clients and workers of a broker of 7/MDP or 18/MDP "
-        "receive one reply per request, in order. A call had no reply for at least 3 s, and for three times the "
-        "longest time of any reply. A note for Jupyter requests that run code, and for a single call of another "
-        "protocol while the called side goes on: it may wait for a lock. Likely only: the call may take long.",
+        "A call had no reply for at least 3 s, and for three times the longest time of any reply. Not proven: the "
+        "call may take long. Calls and replies belong together by an id or by their order:\n"
+        "* zerorpc, aiozmq, JSON-RPC 2.0 and Jupyter put an id into each call, and the reply repeats it. So do many "
+        "objects with a method, command or action.\n"
+        "* A frame is an id, or begins with one, if five calls with different ones show this (of 8 octets, or "
+        "repeated quickly).\n"
+        "* Clients and workers of a broker of 7/MDP or 18/MDP receive one reply per request, in order.\n"
+        "* A note for Jupyter requests that run code, and for a single call of another protocol while the called "
+        "side goes on: it may wait for a lock.",
         "A reply or a zerorpc heartbeat has the id of the call, the called side closes the connection, one of its "
-        "messages is incomplete, or the call was not acknowledged. A broker waits for its worker. An object of an own "
-        "protocol whose method was never answered needs no reply, nor do messages of which many have none.",
+        "messages is incomplete, or the call was not acknowledged; or the called side is a broker, which waits for "
+        "its worker; or methods of this protocol were never answered, or many calls were not.",
         _unanswered,
         ("fell-silent", "peer-departed", "periodic-disconnect", "client-returns"),
     ),

@@ -356,10 +356,11 @@ TABLE = (
         "connection-unanswered",
         "error",
         "Connection attempts are not answered",
-        "The client sent SYNs without an answer, not even by ICMP. The host may be down, a firewall may drop them, "
-        "or the answers took a path that was not captured (likely, if attempts end before TCP repeats a SYN). If the "
-        "endpoint serves other clients meanwhile, or another port of the host answers, these are named. If connections "
-        "before were established but received no greeting, the queue of the listener is full.",
+        "The client sent SYNs without an answer, not even by ICMP. The host may be down, or a firewall may drop "
+        "them. Not proven if the attempts end before TCP repeats a SYN: then the answers may have taken a path "
+        "that was not captured.\n"
+        "* If the endpoint serves other clients meanwhile, or another port of the host answers, these are named.\n"
+        "* If earlier connections were established but received no greeting, the queue of the listener is full.",
         "A later attempt of any client succeeds, other attempts of the client are rejected by ICMP, or refused before "
         "and after, the attempts are a port scan, or one direction of a connection of the client was not captured.",
         _unanswered,
@@ -369,12 +370,12 @@ TABLE = (
         "answer-lost",
         "error",
         "The answer to a connection attempt does not reach the client",
-        "A SYN was answered with SYN and ACK, and the client sent the same SYN again, without an acknowledgment of the "
-        "answer. A firewall drops the answers, or they take another route: the capture was made before the place at "
-        "which they get lost. If the client resets the answers, it asked another address (it sends the same SYN again, "
-        "or the SYN and ACK of another address acknowledges its SYN), or has given up before they arrived.",
-        "The client acknowledges the answer, or sends its SYN only once, as port scanners do, or resets few answers, "
-        "as health checks do; a later attempt succeeds.",
+        "A SYN was answered with SYN and ACK, and the client sent the same SYN again without acknowledging the "
+        "answer. The answers get lost behind the place of the capture: a firewall drops them, or they take another "
+        "route. If the client resets the answers, it has given up before they arrived, or it asked another address: "
+        "it sends the same SYN again, or acknowledges the SYN and ACK of another address.",
+        "The client acknowledges the answer; or it sends its SYN only once, as port scanners do; or it resets few "
+        "answers, as health checks do; or a later attempt succeeds.",
         _answer_lost,
     ),
     Rule(

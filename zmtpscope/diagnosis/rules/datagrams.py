@@ -51,7 +51,7 @@ TABLE = (
         "warn",
         "Sender and receiver use different multicast groups",
         "RADIO messages or ZRE beacons are sent to a multicast group that no host joined or left (IGMP, MLD), and "
-        "another host joined a group that differs in one or two octets and receives nothing. Likely only: a member "
+        "another host joined a group that differs in one or two octets and receives nothing. Not proven: a member "
         "that joined before the capture is not visible, unless a router queries.",
         "A host joins or leaves the group of the datagrams, or the joined group receives datagrams.",
         _without_members,

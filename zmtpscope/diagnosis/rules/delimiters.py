@@ -108,11 +108,12 @@ TABLE = (
         MISSING,
         "error",
         "A request or a reply does not start with an empty frame",
-        "A ROUTER or a REP replies to a REQ, or a DEALER or REQ sends a request, in a message without the empty "
-        "frame that ends its envelope (REQREP-01, -03, -05). A REP drops such a request silently; a REQ drops such a "
-        "reply, and a REQ of libzmq closes the connection permanently. A REQ with ZMQ_REQ_CORRELATE drops every "
-        "reply that does not repeat the id before its request. A ROUTER and a DEALER need no empty frame between "
-        "them. Encrypted messages need keys.",
+        "An envelope ends with an empty frame, and this message lacks it (REQREP-01, -03, -05): a reply of a ROUTER "
+        "or a REP to a REQ, or a request of a REQ or a DEALER. A ROUTER and a DEALER need no empty frame between "
+        "them. Encrypted messages need keys.\n"
+        "* A REP drops such a request silently.\n"
+        "* A REQ drops such a reply. A REQ of libzmq closes the connection permanently.\n"
+        "* A REQ with ZMQ_REQ_CORRELATE drops every reply that does not repeat the id before its request.",
         "A ROUTER and a DEALER talk to each other, or the frames are encrypted and their keys unknown.",
         _missing,
         (

@@ -403,10 +403,10 @@ TABLE = (
         "periodic-disconnect",
         "warn",
         "Connections repeatedly end after the same time",
-        "At least three times the other side ended connections of a client to an endpoint (or a middlebox did in its "
-        "name: firewalls and load balancers send RST for both sides), each after the same lifetime, or the same "
-        "silence, within a tenth. Connections that end at the same moment count as one. A capture does not show "
-        "which host sent a RST.",
+        "The other side ended the connections of a client to an endpoint at least three times, each after the same "
+        "lifetime or the same silence, within a tenth. Connections that end at the same moment count as one. A "
+        "capture does not show which host sent a RST: firewalls and load balancers send RST in the name of both "
+        "sides.",
         "The times differ by more than a tenth, or the client ended the connections itself.",
         _periodic_disconnect,
         ("reconnect-storm", "peer-departed"),

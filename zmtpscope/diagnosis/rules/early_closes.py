@@ -327,12 +327,12 @@ TABLE = (
         "warn",
         "A program exits before it is connected",
         "A client closed at least two connections before their handshake was complete, while other connections from "
-        "its address to the same endpoint succeeded, so types and credentials match. This happens if a program exits "
-        "without waiting for its socket: its queued messages are lost. A capture does not show whether it had queued "
-        "any. If it closed after the same time at least three times, over a long path, its ZMQ_HANDSHAKE_IVL may be "
-        "too short.",
-        "The other side closes, sends ERROR or does not answer; no connection of the two succeeds; or the client "
-        "closes cleanly right after it received READY, which means that the types do not match.",
+        "its address to the same endpoint succeeded, so types and credentials match. A program that exits without "
+        "waiting for its socket does this, and loses its queued messages; a capture does not show whether there "
+        "were any. If it closed after the same time at least three times, over a long path, its ZMQ_HANDSHAKE_IVL "
+        "may be too short.",
+        "The other side closes, sends ERROR or does not answer; or no connection of the two succeeds; or the client "
+        "closes with FIN right after it received READY, which means that the types do not match.",
         _left_early,
         ("reconnect-storm", "peer-departed"),
     ),
@@ -343,7 +343,7 @@ TABLE = (
         "A PUB connected at least three times and closed within 3 s without a message, on at least half of its "
         "complete connections, and received a subscription on some of them. A PUB drops messages published before it "
         "receives a subscription, which arrives after the handshake. A program that connects, publishes at once and "
-        "exits loses all of them. Likely only: a capture does not show dropped messages, and the program may have "
+        "exits loses all of them. Not proven: a capture does not show dropped messages, and the program may have "
         "published none.",
         "Most of the connections carry a message or last for 3 s, or no subscription arrives.",
         _left_unheard,

@@ -119,11 +119,11 @@ TABLE = (
         HALF_CLOSED,
         "warn",
         "A program does not close connections that its peers closed",
-        "One side sent FIN, the kernel of the other side acknowledged it, and its program neither closed nor sent "
-        "anything for the rest of the capture, at least 2 s. libzmq closes within milliseconds; a program that leaks "
-        "descriptors, is stopped or hangs does not. A warning if at least three connections were left like this for "
-        "a second while the program continued with others, and had at most a hundred messages to read; otherwise a "
-        "note.",
+        "One side sent FIN, and the kernel of the other side acknowledged it, but its program neither closed nor "
+        "sent anything for the rest of the capture, at least 2 s. libzmq closes within milliseconds. A program that "
+        "leaks descriptors, is stopped or hangs does not. A warning if the program left at least three connections "
+        "like this for a second while it continued with others, with at most a hundred messages to read; otherwise "
+        "a note.",
         "The side that did not close continues to send, the FIN was not acknowledged, a receive window was closed, "
         "or the capture ends within 2 s.",
         _half_closed,

@@ -242,7 +242,7 @@ TABLE = (
         "The security mechanisms differ",
         "The sides announced different mechanisms; libzmq then closes without notice. If the side that closes has "
         "not announced its mechanism yet, the mechanism is taken from other connections between the two. Without "
-        "these, the diagnosis is only likely.",
+        "these, the diagnosis is not proven.",
         "Both sides announce the same mechanism on this or another connection between them, or the side that closes "
         "had already received data after the greeting.",
         _mechanism_mismatch,

@@ -406,7 +406,7 @@ TABLE = (
         "* An error if a side was silent for longer than the TTL of its last PING, and its peer closed.\n"
         "* A warning while the connection is open, if a peer that used to answer has left two PINGs without any "
         "octet for a second, or if a side that sent PINGs at intervals has left out four of them.\n"
-        "* Likely only if the pinging side closed before its next PING was due, or if several of its PINGs arrived "
+        "* Not proven if the pinging side closed before its next PING was due, or if several of its PINGs arrived "
         "in one segment: then the path was broken. That is proven if its FIN arrived in the same segment while a "
         "PING of the silent side was pending.\n"
         "The silent side is not at fault if a message was on its way to the pinging side when that sent the PING, "

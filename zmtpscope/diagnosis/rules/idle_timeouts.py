@@ -94,7 +94,7 @@ TABLE = (
         "A timeout of a middlebox ends connections, even while they wait for a reply",
         "The listening side ended at least two connections after the same silence, within 2 %: at least one with a "
         "pending request, and at least one idle at another time. A server that hangs or fails does not end idle "
-        "connections after the same time; proxies and load balancers do. Likely only: a program may have such a "
+        "connections after the same time; proxies and load balancers do. Not proven: a program may have such a "
         "timeout itself.",
         "The silences differ, or no idle connection ended after the same silence at another time.",
         _idle_time_outs,

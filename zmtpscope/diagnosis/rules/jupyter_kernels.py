@@ -222,10 +222,10 @@ TABLE = (
         UNANSWERED,
         "warn",
         "A Jupyter kernel ignores a client",
-        "A client sends Jupyter requests, none of them has a reply, and the kernel publishes no status for them, for "
-        "at least 3 s. If it answers heartbeats meanwhile, the usual reason is another key: a kernel drops messages "
-        "with a wrong signature silently. Likely only: a kernel that has been busy since before the capture looks "
-        "the same. With the key of the kernel the signature is checked (JUPYTER-01).",
+        "A client sends Jupyter requests, and for at least 3 s none of them has a reply, nor does the kernel "
+        "publish a status for them. If the kernel answers heartbeats meanwhile, the usual reason is another key: it "
+        "drops messages with a wrong signature silently. With the key of the kernel the signature is checked "
+        "(JUPYTER-01). Not proven: a kernel that has been busy since before the capture looks the same.",
         "One of its requests has a reply or a status, a kernel of that host is busy, the published statuses are not "
         "captured, or heartbeats have no reply.",
         _unanswered,

@@ -130,10 +130,10 @@ TABLE = (
         "opened-late",
         "warn",
         "Connections open late because SYNs are sent again",
-        "A client sent the SYN of a connection again for 2.5 s or longer, since no answer reached it. If the program "
-        "accepted no other connection meanwhile, the queue of its listener was full; otherwise a firewall limits new "
-        "connections, packets were lost, or the host was not up yet. A warning only for a full queue, or if several "
-        "connections opened late while others were served.",
+        "A client sent the SYN of a connection again for 2.5 s or longer, since no answer reached it. If the "
+        "program accepted no other connection meanwhile, the queue of its listener was full. Otherwise a firewall "
+        "limits new connections, packets were lost, or the host was not up yet. A warning only for a full queue, or "
+        "if several connections opened late while others were served.",
         "The copies of the SYN follow sooner, or the connection is not ZMTP.",
         _opened_late,
         ("late-subscriber",),

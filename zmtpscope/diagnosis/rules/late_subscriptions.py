@@ -326,12 +326,13 @@ TABLE = (
         "warn",
         "A subscriber subscribes too late",
         "Another subscriber of the same publisher received messages of a topic before this one subscribed to it, at "
-        "most ten seconds later. Since ZMTP 3.0 a publisher sends only messages with a subscriber, so a capture "
-        "shows the loss of a slow joiner only if a sibling received the messages. A warning if its first subscription "
-        "came at least 50 ms after its own handshake, or if it had the topic on an earlier connection and reconnected "
-        "at least 200 ms later; otherwise a note: it may have been started later on purpose. If a subscriber without "
-        "identity closed its connection itself, a later one from the same address may be another program: a note, "
-        "and likely only.",
+        "most ten seconds later. Since ZMTP 3.0 a publisher sends only messages that have a subscriber, so the loss "
+        "is visible only if another subscriber received them.\n"
+        "* A warning if its first subscription came at least 50 ms after its own handshake.\n"
+        "* A warning if it had the topic on an earlier connection, and reconnected at least 200 ms later.\n"
+        "* Otherwise a note: it may have been started later on purpose.\n"
+        "* A note, and not proven, if a subscriber without an identity closed its connection itself: a later one "
+        "from the same address may be another program.",
         "No sibling received a message of the topic before, the subscriber came more than ten seconds later, or "
         "both started within 200 ms and it subscribed at once.",
         _late,
@@ -341,10 +342,12 @@ TABLE = (
         "warn",
         "A client does not subscribe again after a reconnect",
         "The publisher's side ended a connection, the same client (address and identity) reconnected within a "
-        "minute, and did not repeat a subscription that it had not cancelled. An error if other subscribers received "
-        "messages of it since; a warning, and likely only, if the client has no identity and no topic in common with "
-        "before: it may be another program of that host. Not applied if several connections of one address overlap, "
-        "because it is unknown which one reconnects. A capture does not show whether the program intended it.",
+        "minute, and did not repeat a subscription that it had not cancelled. If several connections of one address "
+        "overlap, it is unknown which one reconnects, and the rule stays silent. A capture does not show whether "
+        "the program intended it.\n"
+        "* An error if other subscribers received messages of the subscription since.\n"
+        "* A warning, and not proven, if the client has no identity and no topic in common with before: it may be "
+        "another program of that host.",
         "The client cancelled the subscription, ended the connection itself, or has other connections that overlap.",
         _lost,
         ("no-subscription",),
@@ -353,11 +356,12 @@ TABLE = (
         "no-subscription",
         "warn",
         "A SUB never subscribes, or a DISH never joins a group",
-        "The handshake was complete for at least a second, the whole connection was captured, and the SUB sent no "
-        "subscription, or the DISH no JOIN. A note if another SUB of its address subscribes there, or if "
-        "its address connected within a second to another program of the publisher's host, which answers it: a library "
-        "may open a SUB for programs that need none. Not applied if subscriptions are not visible (before ZMTP 3.0, or "
-        "with CURVE). XSUBs are excluded: without subscribers of their own they subscribe to nothing.",
+        "The handshake has been complete for at least a second, the whole connection was captured, and the SUB sent "
+        "no subscription, or the DISH no JOIN. Before ZMTP 3.0 and with CURVE, subscriptions are not visible, and "
+        "the rule stays silent. It excludes XSUBs: without subscribers of their own they subscribe to nothing.\n"
+        "* A note if another SUB of its address subscribes there.\n"
+        "* A note if its address connected within a second to another program of the publisher's host, which "
+        "answers it: a library may open a SUB for programs that need none.",
         "The handshake was complete for less than a second, or subscriptions cannot be seen (ZMTP before 3.0, CURVE).",
         _none,
     ),

@@ -298,10 +298,10 @@ TABLE = (
         "messages-go-round",
         "warn",
         "Messages circulate between two proxies",
-        "Two links from an XPUB to an XSUB lead from one host to another and back, and carry the same message, octet "
-        "by octet, in turn, at least eight times each. A round takes at most 250 ms, because publishers may send the "
-        "same octets again, and at most 5 ms on one host, where proxies in a row look alike. Likely only: programs "
-        "may send each other the same octets in turn.",
+        "Two links from an XPUB to an XSUB lead from one host to another and back. They carry the same message, "
+        "octet by octet, in turn, at least eight times each. A round takes at most 250 ms, because publishers may "
+        "send the same octets again. On one host it takes at most 5 ms, because proxies in a row look alike there. "
+        "Not proven: programs may send each other the same octets in turn.",
         "The message does not alternate between the links, or it returns so late that it may have been published "
         "again.",
         _circling,
@@ -312,7 +312,7 @@ TABLE = (
         "warn",
         "A proxy does not forward subscriptions",
         "A host has an XSUB and, at one endpoint, an XPUB. Subscribers subscribed at the XPUB, and for at least a "
-        "second the XSUB subscribed to nothing at any publisher, so publishers send nothing to it. Likely only: a "
+        "second the XSUB subscribed to nothing at any publisher, so publishers send nothing to it. Not proven: a "
         "capture does not show whether both sockets belong to one program.",
         "Any XSUB of the host subscribes to anything.",
         _not_forwarding,
@@ -321,10 +321,10 @@ TABLE = (
         DROPS,
         "warn",
         "A proxy does not forward messages",
-        "A host has an XSUB and, at one endpoint, an XPUB. The host received more messages of a topic than a "
-        "subscriber did, while the subscriber was subscribed and reading; or the XPUB sent nothing to any subscriber "
-        "for 3 s while the host received eight messages or more that match. Likely only: a capture does not show "
-        "whether both sockets belong to one program that forwards everything. Both sides must be in the capture.",
+        "A host has an XSUB and, at one endpoint, an XPUB. It received more messages of a topic than a subscriber "
+        "did that was subscribed and reading; or it received at least eight messages that match, while the XPUB "
+        "sent nothing to any subscriber for 3 s. Not proven: a capture does not show whether both sockets belong "
+        "to one program that forwards everything. Both sides must be in the capture.",
         "The subscriber was not subscribed at that time, or its connection ended before the messages can have "
         "reached it.",
         _dropping,

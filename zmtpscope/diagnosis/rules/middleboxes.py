@@ -90,7 +90,7 @@ TABLE = (
         "A RST ended the connection, and it arrived with another TTL (IPv6: hop limit) than the last SYN from the "
         "same address. A host sends both with the same TTL, so a load balancer, firewall or NAT sent the RST in its "
         "name, usually because it dropped the state of an idle connection. The peer works, and did not receive the "
-        "last messages. An error if requests were pending. Likely only: a route may change, and a firewall may "
+        "last messages. An error if requests were pending. Not proven: a route may change, and a firewall may "
         "answer the SYN.",
         "The RST has the TTL of the SYN, or the SYN was not captured.",
         _reset_on_the_way,

@@ -96,13 +96,13 @@ TABLE = (
         PASSED_OVER,
         "warn",
         "A publisher sends to other subscribers but not to this one",
-        "The connection of a SUB is open, and it got messages until some moment and none since, for 3 s at least and "
-        "four times its longest pause, while another SUB got eight or more to which it is subscribed, too. A PUB sends "
-        "to all that subscribed: so the program that sends now does not know this connection. After a crash of a host, "
-        "or if its link was down when it closed, the other side of a connection is not told. It is likely only: a "
-        "publisher that is not libzmq may choose whom it sends to.",
-        "The receive window of the subscriber is closed, TCP sends again to it, it cancelled the subscription, or "
-        "octets of its connection are missing from the capture.",
+        "A SUB with an open connection received messages, but none for the last 3 s or more, nor for four times its "
+        "longest pause. Meanwhile another SUB received at least eight messages to which both are subscribed. A PUB "
+        "sends to all that subscribed, so the program that sends now does not know this connection: if a host "
+        "crashes, or its link is down when it closes, the other side does not notice. Not proven: a publisher that "
+        "is not libzmq may choose its receivers.",
+        "The receive window of the subscriber is closed, TCP sends octets to it again, it cancelled the "
+        "subscription, or octets of its connection are missing from the capture.",
         _passed_over,
         ("fell-silent", "late-subscriber"),
     ),

@@ -75,10 +75,9 @@ TABLE = (
         "warn",
         "A client reconnects repeatedly",
         "More than five connections of a client to an endpoint failed within a minute, and the times between them "
-        "did not grow; the server is named if it ended each of them. libzmq waits ZMQ_RECONNECT_IVL (100 ms) each time "
-        "unless ZMQ_RECONNECT_IVL_MAX is set. This is usually a consequence: find out why the connections end. "
-        "Connections on which the client sends nothing do not count: a health check connects at regular intervals.",
-        "The waits between attempts grow, or the client sends nothing on its connections (a health check).",
+        "did not grow. If the server ended each of them, it is named. libzmq waits ZMQ_RECONNECT_IVL (100 ms) each "
+        "time unless ZMQ_RECONNECT_IVL_MAX is set. This is usually a consequence: find out why the connections end.",
+        "The waits between attempts grow, or the client sends nothing on its connections, like a health check.",
         _reconnect_storm,
         ("peer-departed",),
     ),

@@ -92,10 +92,11 @@ TABLE = (
         NOT_REGISTERED,
         "note",
         "A client does not register again at a ROUTER that was restarted",
-        "A ROUTER sent at least eight messages to a client and closed the connection. The client reconnected within a "
-        "minute and sent at least three messages, but not the one with which it began before, and which it sent only "
-        "once: the command at the start of a message is its kind. The ROUTER sent nothing to it for 5 s and for five "
-        "times its longest pause before. Likely only: it may have nothing to send.",
+        "A ROUTER sent at least eight messages to a client and closed the connection. The client reconnected within "
+        "a minute and sent at least three messages. It did not send the message with which it began the old "
+        "connection, and which it sent only once there: probably its registration. Messages are compared by the "
+        "command at their start. The ROUTER sent nothing to it for 5 s and for five times its longest pause before. "
+        "Not proven: it may have nothing to send.",
         "The ROUTER sends anything on the new connection, the client began with the same command, it repeated that "
         "command on the old connection, or it closed the old connection itself.",
         _not_registered,

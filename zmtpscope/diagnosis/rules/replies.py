@@ -185,10 +185,11 @@ TABLE = (
         "A reply arrives after the client gave up",
         "A client closed its connection with a pending request, sent the same request on a new connection and "
         "received a reply there; or a REQ repeated its request on the same connection before the reply arrived "
-        "(ZMQ_REQ_RELAXED). Requests are compared by size and by their octets as far as these are kept. libzmq drops "
-        "a reply to a closed connection before it is sent, so usually only the second request is visible.",
-        "The repeated request is not answered either, the connection was not captured completely, or the client sent "
-        "its request when it connected after failed attempts, and may have waited for as long as the reply took.",
+        "(ZMQ_REQ_RELAXED). Requests are compared by size and by the octets that are kept. libzmq drops a reply to "
+        "a closed connection before it is sent, so usually only the second request is visible.",
+        "The repeated request is not answered either; or the connection was not captured completely; or the client "
+        "sent its request when it connected after failed attempts, so the request may have waited as long as the "
+        "reply took.",
         _late,
         consequences=("request-unanswered",),
     ),

@@ -276,7 +276,7 @@ TABLE = (
         "A ROUTER sent messages to a client, at least eight and more than it received. The client reconnected with "
         "another identity or none, which makes another routing id; it sent at least three messages, and the ROUTER "
         "sent none to it for 5 s and for ten times its longest pause before. Messages to a routing id without a "
-        "connection are dropped silently and are never on the wire, so it is likely only. A note if the ROUTER sends "
+        "connection are dropped silently and are never on the wire, so it is not proven. A note if the ROUTER sends "
         "to other clients meanwhile.",
         "The ROUTER sends anything on the new connection, the identity is the same, the ROUTER only answered before, "
         "or other connections of the address ended meanwhile.",
@@ -286,15 +286,15 @@ TABLE = (
         CLIENT_UNANSWERED,
         "warn",
         "A ROUTER answers other clients but never this one",
-        "A ROUTER sent one message for each message of a DEALER, three at least, and none to another DEALER that sent "
-        "three or more of about the same size, for 3 s. A ROUTER drops what it sends to a routing id that it does not "
-        "know, and the wire shows nothing of it: so it is likely only. It also ignores a client whose identity another "
-        "connection has, whose end it did not notice. The program may also want to ignore that client. A note where "
-        "the messages differ in size, and where a ROUTER sent nothing to any client, and a DEALER waits for 10 s after "
-        "a few messages.",
-        "The ROUTER sends anything to that client, or leaves more clients without an answer than it answers, the "
-        "client's messages are of another size, or were not acknowledged; or a client sends at regular times although "
-        "the ROUTER answers none.",
+        "A ROUTER sent one message for each message of a DEALER, three at least, and none for 3 s to another DEALER "
+        "that sent at least three of about the same size. A ROUTER drops what it sends to an unknown routing id, "
+        "which is not visible on the wire. It also ignores a client whose identity belongs to another connection, "
+        "if it did not notice the end of that one. Not proven: the program may want to ignore that client.\n"
+        "* A note if the messages differ in size.\n"
+        "* A note if a ROUTER sent nothing to any client, and a DEALER waits for 10 s after a few messages.",
+        "The ROUTER sends anything to that client, or leaves more clients without an answer than it answers; the "
+        "client's messages are of another size, or were not acknowledged; or a client sends at regular times "
+        "although the ROUTER answers none.",
         _client_unanswered,
         ("fell-silent",),
     ),

@@ -231,7 +231,7 @@ TABLE = (
         "ten times the usual interval, and 6 s.\n"
         "* A note if a ROUTER or DEALER that answered each message in turn leaves the last ones unanswered for 5 s.\n"
         "* A note if a client that had one connection at a time continues on a new one: it lost the old one.\n"
-        "Always likely only: a program with nothing more to send, and a broker without work, look the same.",
+        "Never proven: a program with nothing more to send, and a broker without work, look the same.",
         "The peer closes its connection itself, cannot send because its receiver does not read, or starts the "
         "exchanges; TCP retransmits without an acknowledgment; the peer never answered messages of the kinds that it"
         " now receives; its subscriber cancelled a subscription; or no other peer continues. A broker waits for a "

@@ -318,12 +318,12 @@ TABLE = (
         "* No window was closed, but a sibling received messages that this subscriber subscribed to and did not "
         "receive. Likely, the publisher exceeded its ZMQ_SNDHWM for this subscriber, although it reads: the path is "
         "too slow, or a burst too long.\n"
-        "* A warning, and likely only, if the receiver sends nothing, and its system acknowledged the data of a slow"
+        "* A warning, and not proven, if the receiver sends nothing, and its system acknowledged the data of a slow"
         " sender at once, and then at least eight times in a row for 2 s only after the timer for delayed "
         "acknowledgments (35 to 55 ms): a stopped program does not read. Fewer than five messages per second do not "
         "show this, because Linux has no such delay after a pause of 200 ms. A note if it is no subscriber: a worker"
         " that takes one message at a time reads as rarely.\n"
-        "* Likely only, if it sends no PONG for PINGs that follow messages, although it sends and answered before: "
+        "* Not proven if it sends no PONG for PINGs that follow messages, although it sends and answered before: "
         "libzmq does not read while the receive queue of a socket is full. A note for a worker if that lasts for "
         "less than 3 s.\n"
         "A capture does not show the queues of libzmq.",
@@ -336,9 +336,9 @@ TABLE = (
         PUSH_BLOCKED,
         "warn",
         "A PUSH cannot send because a PULL does not read",
-        "The receive window of the PULL was closed for a second at a time, and it did not open it three times after "
-        "about as long, as a worker that takes its time does. Beyond its ZMQ_SNDHWM a PUSH sends to other ready "
-        "peers, and blocks if there are none. A capture shows that no data is sent, not whether the program blocks.",
+        "The receive window of the PULL was closed for a second at a time. Beyond its ZMQ_SNDHWM a PUSH sends to "
+        "other ready peers, and blocks if there are none. A capture shows that no data is sent, not whether the "
+        "program blocks.",
         "No receive window was closed for a second at a time, or it opens again each time after about as long.",
         _of_rule(PUSH_BLOCKED),
         ("unbalanced-push",),

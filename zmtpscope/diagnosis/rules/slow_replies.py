@@ -251,12 +251,14 @@ TABLE = (
         "slow-reply",
         "note",
         "A reply takes much longer than all others",
-        "A REP, or a ROUTER with a REQ client, took at least a second for a reply, and three times as long as for "
-        "any reply that was not pending at the same time, at least three of them. While a REP works on one request "
-        "all others wait. Or a few replies, at most one in ten, took a hundred times as long as half of all. Or, of at "
-        "least 24 replies to a REQ, the last ones, at least five, each took eight times as long as most, at least "
-        "50 ms, and twice as long as any before. A capture does not show whether these requests needed more work than "
-        "others.",
+        "Replies of a REP, or of a ROUTER to a REQ, took much longer than others at that endpoint. While a REP "
+        "works on one request, all others wait. A capture does not show whether these requests needed more work "
+        "than others. One of these holds:\n"
+        "* One took at least a second, and three times as long as each of at least three replies that were not "
+        "pending at the same time.\n"
+        "* A few, at most one in ten, took a hundred times as long as half of all.\n"
+        "* Of at least 24 replies to a REQ, each of the last five or more took at least 50 ms, eight times as long "
+        "as most, and twice as long as any before.",
         "Many other replies at that endpoint, at another time, took a third as long; or no message of any connection "
         "came while a reply took ten minutes or more: the clock was set forward.",
         _slow_replies,
@@ -265,11 +267,10 @@ TABLE = (
         "replies-slower",
         "note",
         "Replies take ever longer",
-        "A REQ received at least 24 replies on one connection; the last eighth took eight times as long as the "
-        "first, and at least 50 ms, and all of the last quarter four times as long, and one and a half times as long "
-        "as the second. Typical durations are compared, so single long ones do not matter. Likely only: a capture "
-        "does not show whether later requests needed more work. Not applied if several requests are pending at a "
-        "time (DEALER), because they wait for each other.",
+        "A REQ received at least 24 replies on one connection. The last eighth of them took at least 50 ms, eight "
+        "times as long as the first eighth, and one and a half times as long as the second quarter. The whole last "
+        "quarter took four times as long as the first eighth. Typical durations are compared, so single long ones do "
+        "not matter. Not proven: a capture does not show whether later requests needed more work.",
         "Several requests are pending at a time, or the durations decrease in the last quarter.",
         _slower,
     ),

@@ -315,13 +315,14 @@ TABLE = (
         "identity-collision",
         "warn",
         "Two clients use one identity",
-        "Two connections to one ROUTER were open at the same time, and their clients announced the same identity. "
-        "One connection that was captured in two places does not count. Likely only if nothing is captured on the "
-        "earlier one since: it may have ended. A client that reconnected before its old connection was closed looks "
-        "the same, unless data on the old one is not acknowledged any more: then the ROUTER has missed its end. An "
-        "error if one of them sent at least three messages and received none, while another received some.",
-        "The two connections do not overlap, they are one connection captured twice, or the earlier one is silent and "
-        "the capture lost packets.",
+        "Two connections to one ROUTER were open at the same time, and their clients announced the same identity. A "
+        "client that reconnects before its old connection is closed looks the same, except if data on the old "
+        "connection is no longer acknowledged: then the ROUTER has not noticed its end.\n"
+        "* An error if one of the clients sent at least three messages and received none, while another received "
+        "some.\n"
+        "* Not proven if nothing is captured on the earlier connection since: it may have ended.",
+        "The two connections do not overlap, they are one connection captured in two places, or the earlier one is "
+        "silent and the capture lost packets.",
         _identity_collision,
         ("client-unanswered", "not-acknowledged"),
     ),

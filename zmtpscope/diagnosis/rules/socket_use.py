@@ -252,7 +252,7 @@ TABLE = (
         "warn",
         "A peer sends its identity twice, and the second one is received as a message",
         "A peer that supports ZMTP 2.0 or newer is connected to a peer of 1.0, and its first message is its identity "
-        "again, in one frame. libzmq 4.0.3 does this (its issue 763). Likely only: a program may send its own name.",
+        "again, in one frame. libzmq 4.0.3 does this (its issue 763). Not proven: a program may send its own name.",
         "The first message differs from the identity, or the sender speaks ZMTP 1.0 itself.",
         _phantoms,
     ),

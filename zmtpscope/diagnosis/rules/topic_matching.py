@@ -404,9 +404,9 @@ TABLE = (
         CONFLATED,
         "warn",
         "A publisher loses the first frames of its messages",
-        "A PUB that filters sent at least three messages to a SUB, each of one frame, and none begins with a topic "
-        "that the SUB subscribed to: the topic was in a frame that is missing. ZMQ_CONFLATE causes this with "
-        "messages of several frames. ZMQ_INVERT_MATCHING on both sides looks the same, so it is likely only.",
+        "A PUB that filters sent at least three messages of one frame each to a SUB, and none begins with a topic "
+        "to which the SUB subscribed: the topic was in a frame that is missing. ZMQ_CONFLATE causes this with "
+        "messages of several frames. Not proven: ZMQ_INVERT_MATCHING on both sides looks the same.",
         "The PUB sends messages of several frames, or one that a subscription matches.",
         _conflated,
         ("topic-without-subscriber", "subscription-without-messages"),
@@ -415,13 +415,15 @@ TABLE = (
         "subscription-without-messages",
         "warn",
         "A subscription matches no published topic, or a group receives no message",
-        "A subscription matched no message, while the same publisher sent others, and none of its captured topics "
-        "begins with it; or a DISH joined a group that no message of a RADIO is for. A warning if a topic is nearly "
-        "equal (case, quotes, a space or zero octet at an end, a prefix that is longer than the topic, a wildcard, "
-        "UTF-16), otherwise a note: the publisher may have published nothing for it. Since ZMTP 3.0, topics without "
-        "a subscriber are not on the wire, so the right topic may not be captured. Also a note if a publisher sent "
-        "nothing at all for 3 s, and another one, to which the client is not connected, publishes the topic; or sent "
-        "nothing at all for 10 s.",
+        "A subscription matched no message while the same publisher sent others, and none of its captured topics "
+        "begins with the subscription; or a DISH joined a group for which no RADIO sends. Since ZMTP 3.0, topics "
+        "without a subscriber are not on the wire, so the right topic may not be captured.\n"
+        "* A warning if a topic is nearly equal: it differs in case, quotes, a space or a zero octet at an end, a "
+        "wildcard or UTF-16, or it is shorter than the subscription.\n"
+        "* Otherwise a note: the publisher may have published nothing for it.\n"
+        "* A note if a publisher sent nothing at all for 3 s, while another one, to which the client is not "
+        "connected, publishes the topic.\n"
+        "* A note if a publisher sent nothing at all for 10 s.",
         "The publisher sends a topic that begins with the subscription to any subscriber, or the host of the "
         "subscriber has the same subscription at another publisher, which sends matching messages.",
         _without_messages,

@@ -421,11 +421,12 @@ TABLE = (
         "error",
         "A server leaves with a pending request",
         "The server closed the connection first, before it replied, and the client did not send the same request "
-        "again on a new connection. libzmq does not repeat requests: a REQ without ZMQ_REQ_RELAXED waits forever. A "
-        "note if a REQ of the same address received a reply to any request at the endpoint on a later connection, or "
-        "the client stopped reconnecting within 3 s, as in an orderly shutdown. If a broker forwarded the request, the "
-        "waiting client is named. A server that had not replied for long before it left probably hung: see "
-        "request-unanswered.",
+        "again on a new connection. libzmq does not repeat requests: a REQ without ZMQ_REQ_RELAXED waits forever. "
+        "If a broker forwarded the request, the waiting client is named. A server that had not replied for long "
+        "before it left probably hung: see request-unanswered.\n"
+        "* A note if a REQ of the same address received a reply to any request at the endpoint on a later "
+        "connection.\n"
+        "* A note if the client stopped reconnecting within 3 s, as in an orderly shutdown.",
         "The client sends the same request again, or had waited for long before the server left.",
         _lost,
     ),
