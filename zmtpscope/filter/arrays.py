@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import math
 import operator
 from bisect import bisect_right
-from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,7 +9,7 @@ from numpy.typing import NDArray
 
 from zmtpscope.dissect.records.columns import Bool, Column, Int64, Integers, Lists, Octets, Texts, numbers
 from zmtpscope.dissect.records.topic_words import FACTOR
-from zmtpscope.filter.conditions import Comparison, Contains, IsThere, OneOf, Predicate, Within
+from zmtpscope.filter.conditions import Comparison, Contains, IsThere, OneOf, Predicate, bounds
 from zmtpscope.records import from_text
 
 LONGEST_NAME = 64
@@ -62,38 +59,26 @@ def _lists_fit(column: Lists, predicate: Predicate, rows: Int64) -> Fits | None:
 def _numbers_fit(values: NDArray[Any], predicate: Predicate) -> Bool | None:
     """Return which numbers fit a predicate, or None if that is not decided by arrays."""
     if isinstance(predicate, OneOf):
-        found = [_numbers_fit(values, each) for each in predicate.predicates]
-        known = [each for each in found if each is not None]
-        return np.logical_or.reduce(known) if len(known) == len(found) else None
+        return _any_fits([_numbers_fit(values, each) for each in predicate.predicates])
     if isinstance(predicate, IsThere):
         return np.ones(len(values), np.bool_)
+    interval = bounds(predicate)
+    if interval is None:
+        return None
+    low, high, is_inverted = interval
     fits: Bool
-    if isinstance(predicate, Within) and isinstance(predicate.low, int | Fraction):
-        fits = (values >= math.ceil(predicate.low)) & (values <= math.floor(predicate.high))
-        return fits
-    if isinstance(predicate, Comparison) and isinstance(predicate.other, int | Fraction):
-        fits = _compared(values, predicate.compare, predicate.other)
-        return fits
-    return None
-
-
-def _compared(values: NDArray[Any], compare: Callable[[Any, Any], Any], other: int | Fraction) -> Any:
-    if isinstance(other, int):
-        return compare(values, other)
-    if compare in (operator.lt, operator.le):
-        return values <= math.floor(other)
-    if compare in (operator.gt, operator.ge):
-        return values >= math.ceil(other)
-    return np.full(len(values), compare is operator.ne)
+    if low is None or low == high:
+        fits = values == high if low == high else values <= high
+    else:
+        fits = values >= low if high is None else (values >= low) & (values <= high)
+    return ~fits if is_inverted else fits
 
 
 def _octets_fit(column: Octets, predicate: Predicate, rows: Int64) -> Bool | None:
     """Return which texts or octets satisfy ==, !=, `in`, `contains` with octets, or a field name alone; None for
     another predicate."""
     if isinstance(predicate, OneOf):
-        found = [_octets_fit(column, each, rows) for each in predicate.predicates]
-        known = [each for each in found if each is not None]
-        return np.logical_or.reduce(known) if len(known) == len(found) else None
+        return _any_fits([_octets_fit(column, each, rows) for each in predicate.predicates])
     if isinstance(predicate, IsThere):
         return np.ones(len(rows), np.bool_)
     if isinstance(predicate, Contains) and isinstance(predicate.part, bytes) and predicate.part:
@@ -103,6 +88,11 @@ def _octets_fit(column: Octets, predicate: Predicate, rows: Int64) -> Bool | Non
     wanted = from_text(predicate.other) if isinstance(predicate.other, str) else predicate.other
     are_equal = _equal(column, wanted, rows)
     return are_equal if predicate.compare is operator.eq else ~are_equal
+
+
+def _any_fits(found: list[Bool | None]) -> Bool | None:
+    known = [each for each in found if each is not None]
+    return np.logical_or.reduce(known) if len(known) == len(found) else None
 
 
 def _equal(column: Octets, wanted: bytes, rows: Int64) -> Bool:

@@ -231,7 +231,6 @@ def described(operand: Operand) -> FilterField:
     if isinstance(operand, Applied):
         inner = described(operand.operand)
         return replace(inner, name=f"{operand.function}({inner.name})", type=operand.type, scale=1, shift=0)
-    assert isinstance(operand, FieldOperand)
     return operand.field
 
 

@@ -6,11 +6,12 @@ A comparison with a field without a value is false, and `not` inverts this. If t
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from zmtpscope.filter.fields import FilterField, Type, Values
 from zmtpscope.filter.literals import Network, address
@@ -107,6 +108,22 @@ class Matches:
 Predicate = IsThere | Comparison | Within | OneOf | InNetwork | Contains | Matches
 
 
+def bounds(predicate: Predicate) -> tuple[int | None, int | None, bool] | None:
+    """Return (lowest, highest, inverted) of matching numbers, both included; None if no such interval exists."""
+    if isinstance(predicate, Within) and isinstance(predicate.low, int | Fraction):
+        return math.ceil(predicate.low), math.floor(predicate.high), False
+    if not isinstance(predicate, Comparison) or not isinstance(predicate.other, int | Fraction):
+        return None
+    other, compare = predicate.other, predicate.compare
+    if compare in (operator.eq, operator.ne):
+        return math.ceil(other), math.floor(other), compare is operator.ne
+    if compare in (operator.lt, operator.le):
+        return None, math.floor(other) if compare is operator.le else math.ceil(other) - 1, False
+    if compare in (operator.gt, operator.ge):
+        return math.ceil(other) if compare is operator.ge else math.floor(other) + 1, None, False
+    return None
+
+
 def of_members(compare: Compare) -> Compare:
     """Compare payload values of unknown type: two values that cannot be compared fulfil only `!=`."""
     return lambda value, other: compare(value, other) if are_alike(value, other) else compare is operator.ne
@@ -122,31 +139,7 @@ def are_alike(value: Any, other: Any) -> bool:
     return type(value) is type(other)
 
 
-class Condition(Protocol):
-    @property
-    def reads(self) -> frozenset[str]:
-        """Return the record fields that the condition reads."""
-
-    def holds(self, record: Values) -> bool:
-        """Whether the record fulfils the condition."""
-
-
 # -- values of a record --------------------------------------------------------------------------------------------
-
-
-class Operand(Protocol):
-    """A source of values of a record."""
-
-    @property
-    def type(self) -> Type:
-        """The type of the values."""
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """Return the record fields that the operand reads."""
-
-    def values(self, record: Values) -> Iterable[Any]:
-        """Yield the values of a record, without nulls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +233,10 @@ _APPLY: dict[str, Callable[[Any], Any]] = {"len": _length, "lower": _lower, "upp
 # -- conditions ------------------------------------------------------------------------------------------------------
 
 
+Operand = FieldOperand | Applied
+"""A source of values of a record: `reads` names its fields, and `values` yields them without nulls."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
     """A comparison: `predicate` is true for any value of the operand, or for all with `is_all`."""
@@ -317,3 +314,7 @@ class Either:
 
     def holds(self, record: Values) -> bool:
         return any(part.holds(record) for part in self.parts)
+
+
+Condition = Compared | ComparedFields | Inverted | Every | Either
+"""`reads` names the fields of a record that decide whether it `holds`."""

@@ -2,241 +2,88 @@
 
 from __future__ import annotations
 
+import re
+
 from zmtpscope.filter.fields import FIELDS, Type
 
-EXAMPLES = {
-    # every record
-    "schema": "schema == 1",
-    "record": "record == message",
-    "conn": "conn == 3",
-    "conn_id": "conn_id == 1edb505c6d1ecf57",
-    "side": "side == 0",
-    "ts_ns": 'ts_ns > "2026-11-22 16:08:25.5"',
-    "file": "file contains monday",
-    "packet": "packet in {100..200}",
-    "src_ip": "src_ip == 10.0.0.0/8",
-    "src_port": "src_port == 5555",
-    "dst_ip": "dst_ip == fe80::/10",
-    "dst_port": "dst_port in {5555, 5556}",
-    "source": "source == 1",
-    "offset": "offset < 1000",
-    "length": "length > 1MiB",
-    # connection
-    "start_ns": 'start_ns < "2026-11-22 16:00"',
-    "end_ns": 'end_ns > "2026-11-22 17:00"',
-    "ip_0": "ip_0 == 10.0.0.2",
-    "port_0": "port_0 > 49151",
-    "ip_1": "ip_1 == 10.0.0.1",
-    "port_1": "port_1 == 5555",
-    "opened_by": "not opened_by and record == connection",
-    "security_server": "security_server == 1",
-    "version": "version != 3.1",
-    "transport": "transport == ws",
-    "mechanism": "mechanism == NULL",
-    "socket_type_0": "socket_type_0 in {SUB, XSUB}",
-    "socket_type_1": "socket_type_1 == PUB",
-    "identity_0": "identity_0 == worker-1",
-    "identity_1": 'identity_1 matches "^broker"',
-    "handshake": "handshake == failed",
-    "close": "close == rst",
-    "closed_by": "closed_by == 1",
-    "closed_ns": 'closed_ns > "2026-11-22 16:00"',
-    "reset_by": "reset_by == 0",
-    "idle_ns": "idle_ns > 5min",
-    "only_side": "only_side",
-    "messages_0": "messages_0 > 1000",
-    "messages_1": "messages_1 == 0",
-    "bytes_0": "bytes_0 > 1GiB",
-    "bytes_1": "bytes_1 > 1GiB",
-    "stream_bytes_0": "stream_bytes_0 > 1GiB",
-    "stream_bytes_1": "stream_bytes_1 > 1GiB",
-    "fin_ns_0": 'fin_ns_0 > "2026-11-22 16:00"',
-    "fin_ns_1": "not fin_ns_1 and record == connection",
-    "fin_acknowledged": "fin_acknowledged == false",
-    "rst_ns_1": 'rst_ns_1 > "2026-11-22 16:00"',
-    "syn_ttl": "syn_ttl < 64",
-    "rst_ttl": "rst_ttl == 64",
-    "rst_ack": "rst_ack == false",
-    "stalls_1": "stalls_1 > 10",
-    "stalled_ns_0": "stalled_ns_0 > 1s",
-    "stalled_ns_1": "stalled_ns_1 > 1min",
-    "confidence": "confidence != proven",
-    # greeting
-    "version_announced": 'version_announced == "3.0"',
-    "as_server": "as_server == 1",
-    "socket_type": "socket_type == PUB",
-    "identity": "identity == worker-1",
-    "form": "form == greeting-2",
-    "complete": "not complete",
-    # command
-    "name": "name in {PING, PONG}",
-    "size": "size > 1KiB",
+OF_FIRST_FIELD = r"""
+schema == 1; record == message; conn == 3; conn_id == 1edb505c6d1ecf57; side == 0; ts_ns > "2026-11-22 16:08:25.5";
+file contains monday; packet in {100..200}; src_ip == 10.0.0.0/8; src_port == 5555; dst_ip == fe80::/10;
+dst_port in {5555, 5556}; source == 1; offset < 1000; length > 1MiB
+
+start_ns < "2026-11-22 16:00"; end_ns > "2026-11-22 17:00"; ip_0 == 10.0.0.2; port_0 > 49151; ip_1 == 10.0.0.1;
+port_1 == 5555; not opened_by and record == connection; security_server == 1; version != 3.1; transport == ws;
+mechanism == NULL; socket_type_0 in {SUB, XSUB}; socket_type_1 == PUB; identity_0 == worker-1;
+identity_1 matches "^broker"; handshake == failed; close == rst; closed_by == 1; closed_ns > "2026-11-22 16:00";
+reset_by == 0; idle_ns > 5min; only_side; messages_0 > 1000; messages_1 == 0; bytes_0 > 1GiB; bytes_1 > 1GiB;
+stream_bytes_0 > 1GiB; stream_bytes_1 > 1GiB; fin_ns_0 > "2026-11-22 16:00"; not fin_ns_1 and record == connection;
+fin_acknowledged == false; rst_ns_1 > "2026-11-22 16:00"; syn_ttl < 64; rst_ttl == 64; rst_ack == false;
+stalls_1 > 10; stalled_ns_0 > 1s; stalled_ns_1 > 1min; confidence != proven
+
+version_announced == "3.0"; as_server == 1; socket_type == PUB; identity == worker-1; form == greeting-2;
+not complete
+
+name in {PING, PONG}; size > 1KiB; metadata.name == Identity; metadata.value contains worker; topic == prices.EUR;
+group == news; reason == 400; close_code != 1000; ttl_ms > 30s; context contains "abc"; username == admin;
+client_key[0:2] == 4f:11; server_key[0:2] == 4f:11; client_longterm_key contains "Yne@$w";
+server_longterm_key contains "rq:rM>"; metadata_size > 100; socket_type_guess == DEALER; nonce == 1;
+long_nonce[0:2] == 4f:11; token_size > 1KiB; token_kind contains "Kerberos"; data contains "abc"
+
+parts > 2; all sizes > 1000; bodies[1] contains error; bodies_kept != full; packet_end > 1000;
+ts_end_ns < "2026-11-22 16:08:26"; peer_socket_type == SUB; envelope == client-one; kind == encrypted;
+payload.protocol == json; payload.summary contains error
+
+flags == 0x04; long and size < 256; message == 91; body contains abc
+
+uuid_0 == 700C6B0797F64E0EBA70DCFF763960B0; uuid_1 == BF6E9BEF32BC49DF8406D72E64CC96E1; name_0 == anna; name_1 == ben;
+endpoint_0 contains ":49152"; endpoint_1 contains ":49152"; conn_0 == 1; conn_1 == 2; conn_id_0 == 2259cdd6a53514b0;
+conn_id_1 == 1d36fe9b94ac7e1e; discovery_ns > 1s
+
+bytes > 1448; not resumed_at and record == gap; duration_ns > 1s; until == running; until_ns > "2026-11-22 16:00";
+icmp contains rejected; longest_ns > 200ms; acknowledged == false; retransmissions > 3; smallest > 1000;
+largest > 1400; id == ZMTP-CONN-14; severity in {error, warn}; text contains "refused"; section contains "ZMTP 3.1";
+refs contains "1edb505c6d1ecf57"; count > 10; last_packet > 1000
+
+outcome in {open, unanswered}; latency_ns > 100ms; waited_ns > 1s; rtt_ns > 10ms; reply_ts_ns > "2026-11-22 16:08:26";
+reply_packet > 1000; reply_offset == 91; reply_size > 1KiB
+
+ended_by == close; times > 1; delay_ns > 50ms; messages == 0; first_ns > "2026-11-22 16:08:26";
+last_ns < "2026-11-22 16:08:26"; address == 10.0.0.1:5555; role == listens; remote == 10.0.0.1:5555; connections > 1;
+state == gone; cadence_ns < 1s; departures.ts_ns > 1795000000000000000; departures.conn_id == 2259cdd6a53514b0;
+departures.cause == heartbeat; departures.by == itself; messages_sent > 1000; messages_received == 0;
+publisher == 10.0.0.1:5556; subscribers == 0; subscriber == 10.0.0.2
+
+rule == late-subscriber; subject contains "5556"; certainty == likely; evidence.ts_ns > 1795000000000000000;
+evidence.file == capture.pcap; evidence.packet == 12; evidence.ref contains "1edb505c6d1ecf57";
+evidence.text contains SUBSCRIBE; not because_of
+
+any frame_sizes > 1MiB; body_texts matches "err(or)?"; ip == 10.0.0.1; port == 5555; since_start > 1.5s
+
+time > "2026-11-22 16:08:25.5"; type == finding; finding == CURVE-26
+
+frame.number == 17; frame.time > "2026-11-22 16:08:25"; frame.time_epoch > 1795230534.5; frame.time_relative < 1.5;
+tcp.stream == 0; ip.src == 10.0.0.1; ip.dst == 10.0.0.0/8; ip.addr == 10.0.0.1; ipv6.src == ::1;
+ipv6.dst == fe80::/10; ipv6.addr == ::1; tcp.srcport == 5555; tcp.dstport == 5555; tcp.port == 5555;
+udp.srcport == 5670; udp.dstport == 5670; udp.port == 5670; zmtp.mechanism == CURVE; zmtp.as-server == 1;
+zmtp.version == "3.1"; zmtp.command-name == READY; zmtp.length > 1000; zmtp.flags == 0x04;
+zmtp.metadata.key == Identity; zmtp.metadata.value == PUB; zmtp.username == admin; zmtp.reason == 400;
+zmtp.ping.ttl > 300; zmtp.ping.context == 61:62:63; zmtp.data contains 01:ff; zmtp.data.text contains error
+"""
+"""Examples of the first field that they name."""
+
+_FIELD = re.compile(r"(?:not |all |any )?([\w.-]+)")
+EXAMPLES = {_FIELD.findall(each)[0]: each for each in re.split(r";\s*|\n+", OF_FIRST_FIELD.strip())} | {
     "metadata": "metadata.name == Identity",
-    "metadata.name": "metadata.name == Identity",
-    "metadata.value": "metadata.value contains worker",
-    "topic": "topic == prices.EUR",
-    "group": "group == news",
-    "reason": "reason == 400",
-    "close_code": "close_code != 1000",
-    "ttl_ms": "ttl_ms > 30s",
-    "context": 'context contains "abc"',
-    "username": "username == admin",
-    "client_key": "client_key[0:2] == 4f:11",
-    "server_key": "server_key[0:2] == 4f:11",
-    "client_longterm_key": 'client_longterm_key contains "Yne@$w"',
-    "server_longterm_key": 'server_longterm_key contains "rq:rM>"',
-    "metadata_size": "metadata_size > 100",
-    "socket_type_guess": "socket_type_guess == DEALER",
-    "nonce": "nonce == 1",
-    "long_nonce": "long_nonce[0:2] == 4f:11",
-    "token_size": "token_size > 1KiB",
-    "token_kind": 'token_kind contains "Kerberos"',
-    "data": 'data contains "abc"',
-    # message
-    "parts": "parts > 2",
-    "sizes": "all sizes > 1000",
-    "bodies": "bodies[1] contains error",
-    "bodies_kept": "bodies_kept != full",
-    "packet_end": "packet_end > 1000",
-    "ts_end_ns": 'ts_end_ns < "2026-11-22 16:08:26"',
-    "peer_socket_type": "peer_socket_type == SUB",
-    "envelope": "envelope == client-one",
-    "kind": "kind == encrypted",
     "payload": "payload.fields.price > 3",
-    "payload.protocol": "payload.protocol == json",
-    "payload.summary": "payload.summary contains error",
     "payload.fields": "payload.fields.price > 3",
-    # frame and datagram
-    "flags": "flags == 0x04",
-    "long": "long and size < 256",
-    "message": "message == 91",
-    "body": "body contains abc",
-    # zre_pair
-    "uuid_0": "uuid_0 == 700C6B0797F64E0EBA70DCFF763960B0",
-    "uuid_1": "uuid_1 == BF6E9BEF32BC49DF8406D72E64CC96E1",
-    "name_0": "name_0 == anna",
-    "name_1": "name_1 == ben",
-    "endpoint_0": 'endpoint_0 contains ":49152"',
-    "endpoint_1": 'endpoint_1 contains ":49152"',
-    "conn_0": "conn_0 == 1",
-    "conn_1": "conn_1 == 2",
-    "conn_id_0": "conn_id_0 == 2259cdd6a53514b0",
-    "conn_id_1": "conn_id_1 == 1d36fe9b94ac7e1e",
-    "discovery_ns": "discovery_ns > 1s",
-    # gap, stall, retransmission, leftover, finding
-    "bytes": "bytes > 1448",
-    "resumed_at": "not resumed_at and record == gap",
-    "duration_ns": "duration_ns > 1s",
-    "until": "until == running",
-    "until_ns": 'until_ns > "2026-11-22 16:00"',
-    "icmp": "icmp contains rejected",
-    "longest_ns": "longest_ns > 200ms",
-    "acknowledged": "acknowledged == false",
-    "retransmissions": "retransmissions > 3",
-    "smallest": "smallest > 1000",
-    "largest": "largest > 1400",
-    "id": "id == ZMTP-CONN-14",
-    "severity": "severity in {error, warn}",
-    "text": 'text contains "refused"',
-    "section": 'section contains "ZMTP 3.1"',
-    "refs": 'refs contains "1edb505c6d1ecf57"',
-    "count": "count > 10",
-    "last_packet": "last_packet > 1000",
-    # request and heartbeat
-    "outcome": "outcome in {open, unanswered}",
-    "latency_ns": "latency_ns > 100ms",
-    "waited_ns": "waited_ns > 1s",
-    "rtt_ns": "rtt_ns > 10ms",
-    "reply_ts_ns": 'reply_ts_ns > "2026-11-22 16:08:26"',
-    "reply_packet": "reply_packet > 1000",
-    "reply_offset": "reply_offset == 91",
-    "reply_size": "reply_size > 1KiB",
-    # subscription, peer, topic, delivery
-    "ended_by": "ended_by == close",
-    "times": "times > 1",
-    "delay_ns": "delay_ns > 50ms",
-    "messages": "messages == 0",
-    "first_ns": 'first_ns > "2026-11-22 16:08:26"',
-    "last_ns": 'last_ns < "2026-11-22 16:08:26"',
-    "address": "address == 10.0.0.1:5555",
-    "role": "role == listens",
-    "remote": "remote == 10.0.0.1:5555",
-    "connections": "connections > 1",
-    "state": "state == gone",
-    "cadence_ns": "cadence_ns < 1s",
     "departures": "departures.cause == heartbeat",
-    "departures.ts_ns": "departures.ts_ns > 1795000000000000000",
-    "departures.conn_id": "departures.conn_id == 2259cdd6a53514b0",
-    "departures.cause": "departures.cause == heartbeat",
-    "departures.by": "departures.by == itself",
-    "messages_sent": "messages_sent > 1000",
-    "messages_received": "messages_received == 0",
-    "publisher": "publisher == 10.0.0.1:5556",
-    "subscribers": "subscribers == 0",
-    "subscriber": "subscriber == 10.0.0.2",
-    # diagnosis
-    "rule": "rule == late-subscriber",
-    "subject": 'subject contains "5556"',
-    "certainty": "certainty == likely",
     "evidence": "evidence.packet == 12",
-    "evidence.ts_ns": "evidence.ts_ns > 1795000000000000000",
-    "evidence.file": "evidence.file == capture.pcap",
-    "evidence.packet": "evidence.packet == 12",
-    "evidence.ref": 'evidence.ref contains "1edb505c6d1ecf57"',
-    "evidence.text": "evidence.text contains SUBSCRIBE",
-    "because_of": "not because_of",
-    # other meanings of the same names
     "command.version": 'version == "1.0"',
     "datagram.kind": "kind == beacon",
     "gap.reason": "reason contains acknowledged",
     "leftover.kind": "kind == undissected",
     "leftover.reason": 'reason contains "not captured"',
-    # in filters, too
-    "frame_sizes": "any frame_sizes > 1MiB",
-    "body_texts": 'body_texts matches "err(or)?"',
-    "ip": "ip == 10.0.0.1",
-    "port": "port == 5555",
-    "since_start": "since_start > 1.5s",
-    # other names
-    "time": 'time > "2026-11-22 16:08:25.5"',
-    "type": "type == finding",
-    "finding": "finding == CURVE-26",
-    # names of Wireshark
-    "frame.number": "frame.number == 17",
-    "frame.time": 'frame.time > "2026-11-22 16:08:25"',
-    "frame.time_epoch": "frame.time_epoch > 1795230534.5",
-    "frame.time_relative": "frame.time_relative < 1.5",
-    "tcp.stream": "tcp.stream == 0",
-    "ip.src": "ip.src == 10.0.0.1",
-    "ip.dst": "ip.dst == 10.0.0.0/8",
-    "ip.addr": "ip.addr == 10.0.0.1",
-    "ipv6.src": "ipv6.src == ::1",
-    "ipv6.dst": "ipv6.dst == fe80::/10",
-    "ipv6.addr": "ipv6.addr == ::1",
-    "tcp.srcport": "tcp.srcport == 5555",
-    "tcp.dstport": "tcp.dstport == 5555",
-    "tcp.port": "tcp.port == 5555",
-    "udp.srcport": "udp.srcport == 5670",
-    "udp.dstport": "udp.dstport == 5670",
-    "udp.port": "udp.port == 5670",
-    "zmtp.mechanism": "zmtp.mechanism == CURVE",
-    "zmtp.as-server": "zmtp.as-server == 1",
-    "zmtp.version": 'zmtp.version == "3.1"',
-    "zmtp.command-name": "zmtp.command-name == READY",
-    "zmtp.length": "zmtp.length > 1000",
-    "zmtp.flags": "zmtp.flags == 0x04",
-    "zmtp.metadata.key": "zmtp.metadata.key == Identity",
-    "zmtp.metadata.value": "zmtp.metadata.value == PUB",
-    "zmtp.username": "zmtp.username == admin",
-    "zmtp.reason": "zmtp.reason == 400",
-    "zmtp.ping.ttl": "zmtp.ping.ttl > 300",
-    "zmtp.ping.context": "zmtp.ping.context == 61:62:63",
-    "zmtp.data": "zmtp.data contains 01:ff",
-    "zmtp.data.text": "zmtp.data.text contains error",
 }
-"""Examples by field name, or by `RECORD.NAME` if fields of several record types share a name but not the meaning.
-
-A number that is missing here is compared with 0; of another field the example is its name, which matches any value."""
 
 
 def example_of(name: str, record: str | None) -> str:

@@ -7,33 +7,17 @@ each distinct text. All other conditions are evaluated row by row, last, and onl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zmtpscope.dissect.records.columns import Bool, Booleans, Column, Int64, Integers, Lists, Octets, Texts, Words
 from zmtpscope.dissect.records.message_columns import NOTHING_INSIDE, TEXT_INSIDE, Payloads
+from zmtpscope.dissect.records.row_columns import FieldColumns
 from zmtpscope.filter.arrays import different, fits_of
 from zmtpscope.filter.conditions import Compared, Condition, Either, Every, FieldOperand, Inverted
 from zmtpscope.filter.fields import CAPTURE_START, FilterField
-
-
-class FieldColumns(Protocol):
-    @property
-    def derive(self) -> Mapping[str, Any]:
-        """Functions that compute columns, by field name."""
-
-    @property
-    def times(self) -> Int64:
-        """Return `ts_ns` as an array."""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-
-    def __getitem__(self, name: str) -> Column:
-        """Return the column of a field."""
 
 
 class Rows:

@@ -46,11 +46,6 @@ class StoredColumns(FieldColumns):
         return len(self.chunk.tables[TYPES.index(self.type)])
 
     @property
-    def times(self) -> Int64:
-        """`ts_ns`, if it is a column."""
-        raise NotImplementedError
-
-    @property
     def codes(self) -> Int64:
         raise NotImplementedError
 

@@ -3,16 +3,12 @@ the connection, once per distinct topic for topics."""
 
 from __future__ import annotations
 
-import math
-import operator
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from zmtpscope.filter.conditions import (
     Compared,
-    Comparison,
     Condition,
     Either,
     Every,
@@ -21,7 +17,7 @@ from zmtpscope.filter.conditions import (
     IsThere,
     OneOf,
     Predicate,
-    Within,
+    bounds,
 )
 from zmtpscope.filter.fields import CAPTURE_START, FilterField
 from zmtpscope.filter.rows import Rows
@@ -201,28 +197,12 @@ def fitting(packed: Packed, predicate: Predicate, shift: int) -> Decision | None
             if fits is not False:
                 found = fits if found is False else found | fits
         return found
-    bounds = _bounds(predicate)
-    if bounds is None:
+    interval = bounds(predicate)
+    if interval is None:
         return None
-    low, high, is_inverted = bounds
+    low, high, is_inverted = interval
     inside = _between(packed, None if low is None else low + shift, None if high is None else high + shift)
     return inside if not is_inverted else not inside if isinstance(inside, bool) else ~inside
-
-
-def _bounds(predicate: Predicate) -> tuple[int | None, int | None, bool] | None:
-    """Return (lowest, highest, inverted) of matching numbers, both included; None if no such interval exists."""
-    if isinstance(predicate, Within) and isinstance(predicate.low, int | Fraction):
-        return math.ceil(predicate.low), math.floor(predicate.high), False
-    if not isinstance(predicate, Comparison) or not isinstance(predicate.other, int | Fraction):
-        return None
-    other, compare = predicate.other, predicate.compare
-    if compare in (operator.eq, operator.ne):
-        return math.ceil(other), math.floor(other), compare is operator.ne
-    if compare in (operator.lt, operator.le):
-        return None, math.floor(other) if compare is operator.le else math.ceil(other) - 1, False
-    if compare in (operator.gt, operator.ge):
-        return math.ceil(other) if compare is operator.ge else math.floor(other) + 1, None, False
-    return None
 
 
 def _between(packed: Packed, low: int | None, high: int | None) -> Decision:

@@ -41,6 +41,11 @@ class FieldColumns:
     def __len__(self) -> int:
         raise NotImplementedError
 
+    @property
+    def times(self) -> Int64:
+        """Return `ts_ns` as an array."""
+        raise NotImplementedError
+
     def __getitem__(self, name: str) -> Column:
         column = self._made.get(name)
         if column is None:
