@@ -11,7 +11,7 @@ from zmtpscope.dissect.records.columns import JoinedOctets, Octets
 from zmtpscope.dissect.records.message_columns import NO_TOPIC
 from zmtpscope.store import topics as module
 from zmtpscope.store.packed import Packed
-from zmtpscope.store.topics import Topics, joined_topics
+from zmtpscope.store.topics import Topics
 
 
 def octets_of(texts: list[bytes | None]) -> tuple[Octets, np.ndarray]:  # type: ignore[type-arg]
@@ -35,7 +35,7 @@ def test_rows_have_the_topics_that_they_had(first: list[bytes | None], second: l
         if found.texts is not None:
             assert [found.texts[code] for code in found.codes.all()] == texts
     sizes = [NO_TOPIC if text is None else len(text) for text in first + second]
-    assert joined_topics(parts).sizes(slice(None)).tolist() == sizes
+    assert Topics.joined(parts).sizes(slice(None)).tolist() == sizes
 
 
 def test_topics_that_share_a_mark_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -11,30 +11,16 @@ from zmtpscope.dissect import Batch, Options, Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
-from zmtpscope.dissect.records.tables import Sender
-from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.records import RECORDS
+from zmtpscope.store.keeping import Keeping, Kept
 from zmtpscope.store.packed import Int64, Packed, joined
 from zmtpscope.store.record_tables import PackedRecords, join_records, pack_records
-from zmtpscope.store.rows import PackedRows, Source, frame_runs, join_rows, messages, pack_frames, pack_messages
-from zmtpscope.store.streams import Streams, joined_streams
+from zmtpscope.store.rows import PackedRows, frame_runs, join_rows, messages, pack_frames, pack_messages
+from zmtpscope.store.streams import Streams
 
 KINDS = ("message", "frame", *(name for name in RECORDS if name not in ("message", "frame")))
 MESSAGE, FRAME = range(2)
 NUMBER_OF = {name: number for number, name in enumerate(KINDS)}
-
-
-class Keeps(Protocol):
-    """Storage outside columns. Methods return the place and, unless it is known otherwise, the size."""
-
-    def octets(self, sender: Sender) -> int:
-        """Keep the octets of a sender."""
-
-    def made(self, made: Dissected) -> tuple[int, int]:
-        """Keep the result of a dissector."""
-
-    def rest(self, octets: bytes) -> tuple[int, int]:
-        """Keep other octets; equal ones are kept once."""
 
 
 class Chunk:
@@ -71,7 +57,7 @@ class Chunk:
                 found.append((kind, np.cumsum(kinds == kind)[some] - 1))
         return found
 
-    def batch(self, rows: Int64, files: list[str | None], source: Source) -> Batch:
+    def batch(self, rows: Int64, files: list[str | None], source: Kept) -> Batch:
         """Return sorted rows as a batch."""
         batch = Batch(files)
         streams: dict[int, Stream] = {}
@@ -93,7 +79,7 @@ class Chunk:
         return batch
 
 
-def pack(batch: Batch, options: Options, keeps: Keeps) -> Chunk:
+def pack(batch: Batch, options: Options, keeping: Keeping) -> Chunk:
     """Pack a batch, which must not be empty."""
     order = batch.arranged()
     streams: dict[Stream, int] = {}
@@ -114,14 +100,14 @@ def pack(batch: Batch, options: Options, keeps: Keeps) -> Chunk:
     if len(order.places):
         columns = MessageColumns.of_arrangement(order, batch.files, options)
         codes = [code_of(sender.stream) for sender in columns.senders]
-        places = [keeps.octets(sender) for sender in columns.senders]
-        tables[MESSAGE] = pack_messages(columns, codes, places, keeps.made)
+        places = [keeping.octets(sender) for sender in columns.senders]
+        tables[MESSAGE] = pack_messages(columns, codes, places, keeping.made)
     if batch.frames:
         frames = FrameRowColumns.of(batch)
         codes = [code_of(sender.stream) for sender in frames.senders]
-        tables[FRAME] = pack_frames(frames, codes, [keeps.octets(sender) for sender in frames.senders])
+        tables[FRAME] = pack_frames(frames, codes, [keeping.octets(sender) for sender in frames.senders])
     for type_, each in records.items():
-        tables[NUMBER_OF[type_]] = pack_records(type_, each, code_of, keeps.rest)
+        tables[NUMBER_OF[type_]] = pack_records(type_, each, code_of, keeping.rest)
     return Chunk(Streams.of(list(streams)), Packed.of(kinds), tables)
 
 
@@ -134,4 +120,4 @@ def join(chunks: Sequence[Chunk]) -> Chunk:
         parts: list[Any] = [chunks[number].tables[kind] for number in having]
         shifts = [begins[number] for number in having]
         tables[kind] = join_records(parts, shifts) if kind > FRAME else join_rows(parts, shifts)
-    return Chunk(joined_streams([chunk.streams for chunk in chunks]), joined([chunk.kinds for chunk in chunks]), tables)
+    return Chunk(Streams.joined([chunk.streams for chunk in chunks]), joined([chunk.kinds for chunk in chunks]), tables)

@@ -10,8 +10,10 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.tables import Pieces, Sender
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.store.files import OctetsError, Spool
-from zmtpscope.store.rows import IN_FILES
 from zmtpscope.store.segment_index import SegmentIndex
+
+IN_FILES = -1
+"""Stands for a place: the octets of the run are read from its stream."""
 
 MAX_KEPT_ONCE = 16_384
 """Octet strings for which duplicates are found."""

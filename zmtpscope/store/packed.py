@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,14 +85,42 @@ def joined(parts: Sequence[Packed], shifts: Iterable[int] | None = None) -> Pack
     return Packed.of(np.concatenate([part.all() + shift for part, shift in zip(parts, shifts, strict=True)]))
 
 
-class Optional:
+@dataclass(slots=True)
+class Columns:
+    """Columns that belong together. Members are columns, dictionaries of columns, or `Columns` themselves."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(_nbytes(getattr(self, each.name)) for each in fields(self))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], **shifts: Sequence[int]) -> Self:
+        """Concatenate the columns of all parts. `shifts` of a column are added to its values, one for each part."""
+        members = {each.name: [getattr(part, each.name) for part in parts] for each in fields(cls)}
+        return cls(**{name: _joined(columns, shifts.get(name)) for name, columns in members.items()})
+
+
+def _nbytes(member: Any) -> int:
+    if isinstance(member, dict):
+        return sum(map(_nbytes, member.values()))
+    return getattr(member, "nbytes", 0)
+
+
+def _joined(columns: Sequence[Any], shifts: Sequence[int] | None = None) -> Any:
+    first = columns[0]
+    if isinstance(first, Packed):
+        return joined(columns, shifts)
+    if isinstance(first, dict):
+        return {name: _joined([column[name] for column in columns]) for name in first}
+    return first if first is None or isinstance(first, str) else first.joined(columns)
+
+
+@dataclass(slots=True)
+class Optional(Columns):
     """Packed integers, some of which may be None."""
 
-    __slots__ = ("known", "values")
-
-    def __init__(self, values: Packed, known: Packed) -> None:
-        self.values = values
-        self.known = known
+    values: Packed
+    known: Packed
 
     @classmethod
     def of(cls, values: Sequence[int | None]) -> Optional:
@@ -120,11 +149,3 @@ class Optional:
             return values if self.known.base else [None] * len(values)
         known = self.known.take(places).tolist()
         return [value if is_known else None for value, is_known in zip(values, known, strict=True)]
-
-    @property
-    def nbytes(self) -> int:
-        return self.values.nbytes + self.known.nbytes
-
-
-def joined_optional(parts: Sequence[Optional]) -> Optional:
-    return Optional(joined([part.values for part in parts]), joined([part.known for part in parts]))

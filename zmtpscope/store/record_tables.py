@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import RANKS, Unit
 from zmtpscope.dissect.records.tables import PacketSlice
 from zmtpscope.records import RECORDS, empty
-from zmtpscope.store.packed import Int64, Optional, Packed, joined, joined_optional
-from zmtpscope.store.streams import Words, joined_words
+from zmtpscope.store.packed import Columns, Int64, Optional, Packed
+from zmtpscope.store.streams import Words
 from zmtpscope.zmtp.reader import FieldNode
 
 OF_STREAM = Stream._fields
@@ -49,20 +49,16 @@ UNSIGNED = 2**64 - 1
 
 
 @dataclass(slots=True)
-class Units:
+class Units(Columns):
     """Regimes, and place and size of the kept octets, packets and trees (size 0: a record has no unit)."""
 
     regimes: Words
     places: Packed
     sizes: Packed
 
-    @property
-    def nbytes(self) -> int:
-        return self.regimes.nbytes + self.places.nbytes + self.sizes.nbytes
-
 
 @dataclass(slots=True)
-class PackedRecords:
+class PackedRecords(Columns):
     """Records of one type. `places` and `sizes` locate the fields that are not numbers. `units` is None if no record
     has one."""
 
@@ -81,13 +77,6 @@ class PackedRecords:
     @property
     def times(self) -> Int64:
         return self.numbers["ts_ns"].values.all()
-
-    @property
-    def nbytes(self) -> int:
-        found = self.streams.nbytes + self.files.nbytes + self.places.nbytes + self.sizes.nbytes
-        found += sum(column.nbytes for column in self.numbers.values())
-        found += sum(column.nbytes for column in self.order.values())
-        return found + (0 if self.units is None else self.units.nbytes)
 
     def record(self, place: int, stream_of: Callable[[int], Stream], read: Callable[[int, int], bytes]) -> Record:
         values = empty(self.type)
@@ -174,27 +163,8 @@ def _no_units(count: int) -> Units:
     return Units(Words([None], nothing), nothing, nothing)
 
 
-def _join_units(parts: Sequence[PackedRecords]) -> Units | None:
-    if all(part.units is None for part in parts):
-        return None
-    units = [part.units or _no_units(len(part)) for part in parts]
-    return Units(
-        joined_words([each.regimes for each in units]),
-        joined([each.places for each in units]),
-        joined([each.sizes for each in units]),
-    )
-
-
 def join_records(parts: Sequence[PackedRecords], stream_begins: Sequence[int]) -> PackedRecords:
     """Concatenate tables; `stream_begins` is where the streams of each chunk start in the joined table."""
-    first = parts[0]
-    return PackedRecords(
-        first.type,
-        joined([part.streams for part in parts], stream_begins),
-        joined_words([part.files for part in parts]),
-        {name: joined_optional([part.numbers[name] for part in parts]) for name in first.numbers},
-        {name: joined([part.order[name] for part in parts]) for name in ORDER},
-        joined([part.places for part in parts]),
-        joined([part.sizes for part in parts]),
-        _join_units(parts),
-    )
+    if any(part.units is not None for part in parts):
+        parts = [replace(part, units=part.units or _no_units(len(part))) for part in parts]
+    return PackedRecords.joined(parts, streams=stream_begins)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,12 @@ from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.columns import numbers
 from zmtpscope.dissect.records.message_columns import JSON_INSIDE, NO_TOPIC, OTHER_INSIDE, TEXT_INSIDE, MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns
-from zmtpscope.dissect.records.tables import FRAME_COLUMNS, Pieces, Sender, used_senders
+from zmtpscope.dissect.records.tables import FRAME_COLUMNS, Sender, used_senders
 from zmtpscope.payloads.dissected import Dissected
-from zmtpscope.store.packed import Int64, Packed, joined
-from zmtpscope.store.streams import Words, joined_codes, joined_words
-from zmtpscope.store.topics import Topics, joined_topics
+from zmtpscope.store.keeping import IN_FILES, Kept
+from zmtpscope.store.packed import Columns, Int64, Packed
+from zmtpscope.store.streams import Words
+from zmtpscope.store.topics import Topics
 from zmtpscope.zmtp.events import CANCEL, MARKED, SUBSCRIBE
 
 SHARED = ("regime", "confidence", "version", "socket_type", "peer_socket_type")
@@ -30,34 +31,12 @@ SHARED = ("regime", "confidence", "version", "socket_type", "peer_socket_type")
 NEAR = 4096
 """Octets between two messages of a run that are read together."""
 
-IN_FILES = -1
-"""Stands for a place: the octets of the run are read from its stream."""
-
-
 MARKS = {0: b"", SUBSCRIBE: b"\1", CANCEL: b"\0"}
 """The octet before a topic, by the marks in the frame flags."""
 
 
-class Source(Protocol):
-    """Data outside columns. `wants_octets`: return octets if available."""
-
-    wants_octets: bool
-
-    def octets(self, stream: Stream, place: int, start: int, stop: int) -> bytes | None:
-        """Return octets kept from `place` on (or `IN_FILES`); None if not wanted or gone."""
-
-    def made(self, place: int, size: int) -> Dissected | None:
-        """Return a dissector's result; None if not wanted."""
-
-    def pieces(self, stream: Stream, start: int, stop: int) -> Pieces | None:
-        """Return the packets of octets; None if not wanted."""
-
-    def rest(self, place: int, size: int) -> bytes:
-        """Return octets that are no bodies."""
-
-
 @dataclass(slots=True)
-class Payloads:
+class Payloads(Columns):
     """Place, size and protocol of each payload, in order of the rows that have one."""
 
     places: Packed
@@ -66,7 +45,7 @@ class Payloads:
 
 
 @dataclass(slots=True)
-class PackedRows:
+class PackedRows(Columns):
     """Rows of one kind. `runs` are columns of runs; `streams` is the stream code of each run, `run_of` the run of
     each row. Frame rows have no `payloads` and no `topics`."""
 
@@ -89,18 +68,6 @@ class PackedRows:
     @property
     def times(self) -> Int64:
         return self.rows["times"].all()
-
-    @property
-    def nbytes(self) -> int:
-        found = self.streams.nbytes + self.shared.nbytes + self.run_of.nbytes
-        for table in (self.runs, self.rows, self.frames):
-            found += sum(column.nbytes for column in table.values())
-        if self.payloads is not None:
-            payloads = self.payloads
-            found += payloads.places.nbytes + payloads.sizes.nbytes + payloads.protocols.nbytes
-        return found + (0 if self.topics is None else self.topics.nbytes)
-
-    # -- derived from several columns ----------------------------------------------------------------------------------
 
     def first_frames(self) -> Int64 | None:
         """Return the first frame of each row, and the end of the last; None if each row is one frame."""
@@ -190,33 +157,8 @@ def _runs_and_frames(
 
 
 def join_rows(parts: Sequence[PackedRows], stream_begins: Sequence[int]) -> PackedRows:
-    """Concatenate tables; `stream_begins` is where the streams of each chunk start in the joined table."""
-    first = parts[0]
-    payloads = [part.payloads for part in parts if part.payloads is not None]
-    topics = [part.topics for part in parts if part.topics is not None]
-
-    def of(table: str) -> dict[str, Packed]:
-        return {name: joined([getattr(part, table)[name] for part in parts]) for name in getattr(first, table)}
-
-    return PackedRows(
-        streams=joined([part.streams for part in parts], stream_begins),
-        shared=joined_words([part.shared for part in parts]),
-        runs=of("runs"),
-        run_of=joined_codes([part.run_of for part in parts], [len(part.streams) for part in parts]),
-        rows=of("rows"),
-        frames=of("frames"),
-        payloads=None
-        if not payloads
-        else Payloads(
-            joined([each.places for each in payloads]),
-            joined([each.sizes for each in payloads]),
-            joined_words([each.protocols for each in payloads]),
-        ),
-        topics=joined_topics(topics) if topics else None,
-    )
-
-
-# -- restoring runs from rows ------------------------------------------------------------------------------------------
+    run_begins = np.cumsum([0, *(len(part.streams) for part in parts[:-1])])
+    return PackedRows.joined(parts, streams=stream_begins, run_of=run_begins.tolist())
 
 
 class Unpacked:
@@ -246,7 +188,7 @@ class Unpacked:
     def row(self, name: str) -> Int64:
         return self.packed.rows[name].take(self.places)
 
-    def runs(self, stream_of: Callable[[int], Stream], source: Source) -> Iterator[tuple[Sender, slice, bool]]:
+    def runs(self, stream_of: Callable[[int], Stream], source: Kept) -> Iterator[tuple[Sender, slice, bool]]:
         """Yield the parts of each run: its sender, the slice of its rows, and whether its octets are available. A
         run is split at gaps of more than `NEAR` octets."""
         packed = self.packed
@@ -278,7 +220,7 @@ class Unpacked:
             yield sender, slice(low, high), data is not None
 
 
-def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source) -> MessageTable:
+def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Kept) -> MessageTable:
     """Return the messages at `places`, which ascend."""
     rows = Unpacked(packed, places)
     assert packed.topics is not None
@@ -331,9 +273,7 @@ def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Strea
     )
 
 
-def frame_runs(
-    packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Source
-) -> list[FrameTable]:
+def frame_runs(packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Kept) -> list[FrameTable]:
     """Return the frames at `places`, which ascend."""
     rows = Unpacked(packed, places)
     columns: dict[str, Any] = {name: rows.row(name) for name in ("orders", "packets", "times")}

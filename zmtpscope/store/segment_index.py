@@ -16,7 +16,7 @@ from zmtpscope.dissect.records.batch import Segments, side_number
 from zmtpscope.dissect.records.columns import numbers
 from zmtpscope.dissect.records.tables import Pieces
 from zmtpscope.store.files import CaptureFiles, OctetsError, Spool
-from zmtpscope.store.packed import Int64, Packed
+from zmtpscope.store.packed import Columns, Int64, Packed
 
 SMALL = 4096
 """Tables with fewer segments are joined with the next one."""
@@ -39,7 +39,7 @@ class WholePacket(NamedTuple):
 
 
 @dataclass(slots=True)
-class Table:
+class Table(Columns):
     """The segments of some batches.
 
     `sides` ascend (see `side_number`). Side i has the segments `edges[i]:edges[i + 1]`, and its first segment begins at
@@ -55,11 +55,6 @@ class Table:
     places: Packed
     heads: Packed
     tails: Packed
-
-    @property
-    def nbytes(self) -> int:
-        columns = (self.sides, self.edges, self.begins, *(getattr(self, name) for name in OF_SEGMENTS))
-        return sum(column.nbytes for column in columns)
 
 
 class SegmentIndex:

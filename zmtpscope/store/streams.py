@@ -10,19 +10,17 @@ import numpy as np
 
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.row_columns import STREAM_NUMBERS
-from zmtpscope.store.packed import Int64, Optional, Packed, joined, joined_optional
+from zmtpscope.store.packed import Columns, Optional, Packed
 
 WORDS = ("src_ip", "dst_ip")
 
 
-class Words:
+@dataclass(slots=True)
+class Words(Columns):
     """Few different values, and the index of the value at each place."""
 
-    __slots__ = ("codes", "words")
-
-    def __init__(self, words: list[Any], codes: Packed) -> None:
-        self.words = words
-        self.codes = codes
+    words: list[Any]
+    codes: Packed
 
     @classmethod
     def of(cls, values: Iterable[Hashable]) -> Words:
@@ -33,22 +31,18 @@ class Words:
     def __getitem__(self, place: int) -> Any:
         return self.words[self.codes[place]]
 
-    @property
-    def nbytes(self) -> int:
-        return self.codes.nbytes
-
-
-def joined_words(parts: Sequence[Words]) -> Words:
-    numbers: dict[Hashable, int] = {}
-    codes = []
-    for part in parts:
-        of_words = np.array([numbers.setdefault(word, len(numbers)) for word in part.words], np.int64)
-        codes.append(of_words[part.codes.all()] if len(of_words) else part.codes.all())
-    return Words(list(numbers), Packed.of(np.concatenate(codes)))
+    @classmethod
+    def joined(cls, parts: Sequence[Words], **_: Sequence[int]) -> Words:
+        numbers: dict[Hashable, int] = {}
+        codes = []
+        for part in parts:
+            of_words = np.array([numbers.setdefault(word, len(numbers)) for word in part.words], np.int64)
+            codes.append(of_words[part.codes.all()] if len(of_words) else part.codes.all())
+        return cls(list(numbers), Packed.of(np.concatenate(codes)))
 
 
 @dataclass(slots=True)
-class Streams:
+class Streams(Columns):
     """`Stream`s as columns; `ids` are the octets of `conn_id`."""
 
     numbers: dict[str, Optional]
@@ -79,25 +73,6 @@ class Streams:
             return [self.words[name][place] for place in range(len(self.ids))]
         return [self[place].conn_id for place in range(len(self.ids))]
 
-    @property
-    def nbytes(self) -> int:
-        numbers = sum(column.nbytes for column in (self.ids, *self.numbers.values()))
-        return numbers + sum(column.nbytes for column in self.words.values())
-
 
 def _signed(conn_id: str) -> int:
     return int.from_bytes(bytes.fromhex(conn_id), signed=True)
-
-
-def joined_streams(parts: Sequence[Streams]) -> Streams:
-    return Streams(
-        {name: joined_optional([part.numbers[name] for part in parts]) for name in STREAM_NUMBERS},
-        joined_optional([part.ids for part in parts]),
-        {name: joined_words([part.words[name] for part in parts]) for name in WORDS},
-    )
-
-
-def joined_codes(columns: Sequence[Packed], counts: Sequence[int]) -> Packed:
-    """Join the code columns of concatenated tables of `counts` entries."""
-    begins: Int64 = np.cumsum([0, *counts[:-1]])
-    return joined(columns, begins.tolist())

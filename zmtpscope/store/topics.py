@@ -54,6 +54,17 @@ class Topics:
         assert self.texts is not None
         return np.array([NO_TOPIC if text is None else len(text) for text in self.texts], np.int64)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Topics]) -> Topics:
+        numbers: dict[bytes | None, int] = {}
+        columns = []
+        for part in parts:
+            if part.texts is None:
+                return cls(None, joined([Packed.of(each.sizes(slice(None))) for each in parts]))
+            of_texts = np.array([numbers.setdefault(text, len(numbers)) for text in part.texts], np.int64)
+            columns.append(of_texts[part.codes.all()])
+        return cls(list(numbers), Packed.of(np.concatenate(columns)))
+
     @property
     def nbytes(self) -> int:
         return self.codes.nbytes + _cost([text for text in self.texts or () if text is not None])
@@ -90,14 +101,3 @@ def different(octets: Octets, rows: Int64, sizes: Int64) -> tuple[list[bytes] | 
         if (of_texts[begins[codes[having]] + place] != whole[starts[having] + place]).any():
             return None, rows
     return texts, codes
-
-
-def joined_topics(parts: Sequence[Topics]) -> Topics:
-    numbers: dict[bytes | None, int] = {}
-    columns = []
-    for part in parts:
-        if part.texts is None:
-            return Topics(None, joined([Packed.of(each.sizes(slice(None))) for each in parts]))
-        of_texts = np.array([numbers.setdefault(text, len(numbers)) for text in part.texts], np.int64)
-        columns.append(of_texts[part.codes.all()])
-    return Topics(list(numbers), Packed.of(np.concatenate(columns)))
