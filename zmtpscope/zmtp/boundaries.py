@@ -17,7 +17,8 @@ LARGEST_BELIEVED = 1 << 31
 GREETING_REST = re.compile(
     rb"(?s)(?:(?:\0{0,7}.?\x7f)?[\3-\x0f])?[\0-\x0f]?[A-Z0-9][A-Z0-9+._-]{0,19}\0{0,19}[\0\1]\0{31}(?=[\4\6])"
 )
-"""Matches the end of a 3.x greeting before a command. It would parse as frames: `01 4E` starts a frame of 78 octets."""
+"""Matches the end of a 3.x greeting before a command. Its octets could be read as frames: `01 4E` starts one of 78
+octets."""
 
 SEALED_HEADERS = (9, 2)
 """Frame header sizes, in octets, that a MESSAGE can have."""
@@ -66,7 +67,7 @@ def is_known_command(body: bytes) -> bool:
 def frame_header(data: bytes | bytearray, at: int, framing: Framing) -> tuple[int, int, bool] | None:
     """Return (header size, body size, COMMAND) of a frame at index `at` (wire.md 3.1, 4.2, 6).
 
-    Zeros if no peer would send the frame; None if more octets are needed.
+    Returns (0, 0, False) if no peer would send the frame, and None if more octets are needed.
     """
     none = (0, 0, False)
     if at >= len(data):

@@ -35,12 +35,12 @@ TOO_LARGE = "size above 2^63-1"
 
 class CarefulReader(UnitReader):
     position: int
-    """Stream offset of the next unit. It may lie after the octets given: bodies that need no parsing are not
-    awaited."""
+    """Stream offset of the next unit. It may lie after the octets received, because bodies that need no parsing are
+    skipped."""
     wanted = 0
     """The next unit can be read once this stream offset has been received; 0 if unknown."""
     broken: int | None = None
-    """Stream offset after a size above 2^63-1: later frame boundaries are unknown."""
+    """Stream offset after a frame size above 2^63-1, if one was read: later frame boundaries are unknown."""
     opaque = False
     """Whether nothing more will be read: no version is in force, or the greeting is truncated."""
     gave_up_at: int | None = None
@@ -326,7 +326,8 @@ class CarefulReader(UnitReader):
         self._let_scan()
 
     def _settle_phase(self) -> None:
-        """Apply the changes of the unit just read to the next one."""
+        """Change the regime for the next unit if the unit just read ended the handshake, or showed the role or socket
+        type."""
         now = self.regime
         done = self._handshake.done
         known = self.socket_type if self.socket_type in PEERS else None

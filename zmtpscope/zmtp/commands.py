@@ -12,7 +12,7 @@ from zmtpscope.zmtp.reader import Cut, Reader
 from zmtpscope.zmtp.regime import Regime
 
 LARGEST_AWAITED_COMMAND = 1 << 20
-"""Maximum size in octets of a command that is awaited. Only the name of a larger one is read."""
+"""Maximum size in octets of a command that is read whole. Only the name of a larger one is read."""
 
 COMMAND_HEAD = 1 + 255
 """Number of octets that contain any command name."""
@@ -34,7 +34,7 @@ def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = T
         reader.finding("ZMTP3X-CMD-01", reader.unit, reader.offset - reader.unit, severity, detail)
         return None
     unknown = mechanism.read_unknown if mechanism is not None and regime.shakes_hands else read_opaque
-    layout = _read_name(reader, regime, mechanism, fields, named_in_vain=unknown is read_opaque)
+    layout = _read_name(reader, regime, mechanism, fields, keep_cut_name=unknown is read_opaque)
     if layout is not None and layout.sealed and regime.is_inside_message:
         read_opaque(reader, regime, fields)
     elif layout is not None and whole:
@@ -55,9 +55,10 @@ def read_data(reader: Reader, regime: Regime, layout: Layout, fields: Fields) ->
 
 
 def _read_name(
-    reader: Reader, regime: Regime, mechanism: Mechanism | None, fields: Fields, *, named_in_vain: bool
+    reader: Reader, regime: Regime, mechanism: Mechanism | None, fields: Fields, *, keep_cut_name: bool
 ) -> Layout | None:
-    """Parse a command name; return its layout. `named_in_vain`: keep a name longer than the body."""
+    """Parse a command name; return its layout. `keep_cut_name`: store the octets of a name that is longer than the
+    body."""
     if mechanism is not None:
         for misspelling in mechanism.misspellings:
             if reader.starts_with(misspelling.octets):
@@ -74,7 +75,7 @@ def _read_name(
         return None
     if length > reader.left:
         reader.finding("ZMTP3X-CMD-03", reader.body, 1)
-        if named_in_vain and not plain.BARE_HELLO.match(reader.data, reader.position - 1, reader.stop):
+        if keep_cut_name and not plain.BARE_HELLO.match(reader.data, reader.position - 1, reader.stop):
             fields["name"] = reader.text("zmtp.command.name", reader.left)
         return None
     reader.name_span = (reader.body + 1, length)

@@ -16,7 +16,7 @@ from zmtpscope.zmtp.traffic import LARGEST_GROUP, read_group
 MESSAGE_NAME = b"\x07MESSAGE"
 
 LARGEST_AWAITED_TOPIC = 1 << 16
-"""Maximum size in octets of a subscription message that is awaited. Larger topics are not stored."""
+"""Maximum size in octets of a subscription message that is read whole. Larger topics are not stored."""
 
 RULED = SUBSCRIBERS | {"RADIO"}
 """Socket types with rules for single frames, which the scanner does not check."""

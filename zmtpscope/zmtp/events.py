@@ -102,8 +102,9 @@ class Greeting(NamedTuple):
 class Command(NamedTuple):
     """One command frame, or a handshake command in a message frame (wire.md 7).
 
-    `octets`: a WebSocket control frame, which may lie inside a rearranged message; None: read the stream. `head`: for a
-    command too large to await, the stream offset after the part that was parsed; None: all of it was parsed.
+    `octets` are those of a WebSocket control frame, which may lie inside a rearranged message; None: they are in the
+    stream. `head`: the stream offset after the parsed part of a command that is too large to read whole; None: all was
+    parsed.
     """
 
     start: int
@@ -122,8 +123,8 @@ class Command(NamedTuple):
 class Remark(NamedTuple):
     """Findings about a unit that is neither greeting nor command.
 
-    `frame`: it is a message frame, which has a row. Otherwise it is an invalid header, a truncated unit, or the end of
-    the stream (`start` equals `stop`).
+    `frame`: the unit is a message frame, which has a row. Otherwise it is an invalid header, a truncated unit, or the
+    end of the stream (`start` equals `stop`).
     """
 
     start: int
@@ -144,7 +145,7 @@ class Runs(NamedTuple):
 class Skipped(NamedTuple):
     """Octets `start..stop` outside all units. `stop` may lie after the octets received.
 
-    - `single`: they are one item, such as a WebSocket frame; otherwise each octet counts
+    - `single`: the octets are one item, such as a WebSocket frame; otherwise each octet is one
     - `inside`: octets of WebSocket control frames among them, which have their own events
     - `between_units`: no message continues across them
     - `runs`: only these ranges were skipped, with whole units between them; each is one item if `single`

@@ -18,7 +18,7 @@ SIGNATURE_SIZE = 10
 """Octets of a signature: FF, padding of 8 octets, 7F."""
 
 LARGEST_PADDING = 256
-"""Size of the longest identity plus 1."""
+"""Largest padding of a signature: the size of the longest identity plus 1."""
 
 MAJOR_AT, MINOR_AT = 10, 11
 VERSIONED_SIZE = MINOR_AT + 1
@@ -26,7 +26,7 @@ VERSIONED_SIZE = MINOR_AT + 1
 
 
 def padding_of(octets: bytes) -> int:
-    """Return the padding; if it is incomplete, its minimum."""
+    """Return the padding, a number in octets 1 to 8; if it is incomplete, the smallest possible number."""
     return int.from_bytes(octets[1:9].ljust(8, b"\0"), "big")
 
 
@@ -48,7 +48,7 @@ MECHANISM_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.+"
 GREETING_3_SIZE = 64
 
 LARGEST_AWAITED_IDENTITY = 1 << 16
-"""Maximum size in octets of an identity frame of 1.0 or 2.0 that is awaited; a larger one is skipped."""
+"""Maximum size in octets of an identity frame of 1.0 or 2.0 that is read; a larger one is skipped."""
 
 
 def read_greeting_3(reader: Reader, fields: Fields) -> None:
@@ -132,7 +132,7 @@ def read_greeting_0(reader: Reader, fields: Fields) -> None:
 
 
 def read_signature(reader: Reader, fields: Fields) -> None:
-    """Parse a signature without more, or before 1.0 frames, which are not read."""
+    """Parse a signature that is the whole greeting, or that 1.0 frames follow, which are not read."""
     _read_signature(reader)
     _judge_signature_end(reader)
     if reader.position == reader.stop:
@@ -151,7 +151,7 @@ READERS: dict[Form, Callable[[Reader, Fields], None]] = {
     Form.ZWS_RESPONSE: read_response,
     Form.ZWS_IDENTITY: read_identity,
 }
-"""Functions that fill `Fields`, and raise `Cut` if the greeting is incomplete."""
+"""The parser of each greeting form. It fills `Fields`, and raises `Cut` if the greeting is incomplete."""
 
 
 def _read_signature(reader: Reader) -> int:

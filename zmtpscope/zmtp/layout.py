@@ -29,7 +29,7 @@ def read_nothing(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_opaque(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Store at most 256 octets without a layout as `data`."""
+    """Store the first 256 octets of a command that has no layout as `data`."""
     fields["data"] = reader.rest("zmtp.command.data")[:256]
 
 

@@ -41,7 +41,7 @@ class Mechanism:
     repeated: str | None = None
     """The handshake command that may be sent several times in a row."""
     wraps_ready: bool = False
-    """Whether MESSAGE may wrap READY: a side's first MESSAGE then ends its handshake, and in a command frame is a
+    """Whether MESSAGE may wrap READY: a side's first MESSAGE then ends its handshake; in a command frame it is a
     command."""
     may_send_nothing: bool = False
     """Whether an empty command frame is a handshake step without data."""

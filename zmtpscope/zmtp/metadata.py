@@ -22,7 +22,7 @@ _DEFINED = {"socket-type": "Socket-Type", "identity": "Identity", "resource": "R
 
 
 Seen = dict[str, tuple[int, int, str]]
-"""First value of each property by folded name: stream offset, octets, text."""
+"""First value of each property by folded name: (stream offset, size in octets, text)."""
 
 
 def read_metadata(reader: Reader, regime: Regime, fields: Fields) -> None:

@@ -32,7 +32,7 @@ from zmtpscope.zmtp.upgrade import VERSION, Upgrade, asks_for_websocket, find_up
 __all__ = ["PREFIX_LIMIT", "Decision", "Form", "negotiate"]
 
 PREFIX_LIMIT = 1 << 16
-"""Octets of one side after which the evidence so far decides."""
+"""After this many octets of one side, the evidence so far decides on the version."""
 
 
 class Decision(NamedTuple):
@@ -110,7 +110,7 @@ def _upgraded(upgrade: Upgrade) -> Decision:
 
 
 def _settle(octets: tuple[bytes, bytes], classes: tuple[Class, Class]) -> tuple[Class, Class]:
-    """Resolve uncertain classes at the end: a side is 1.0 only if the other side fits or if it is whole frames
+    """Resolve uncertain classes at the end: a side is 1.0 only if the other side fits or if its octets are whole frames
     (wire.md 9.2)."""
     if all(is_anonymous(each) and are_frames_1(each) for each in octets):
         return Class.OLD, Class.OLD

@@ -61,7 +61,7 @@ class OpenedReader(UnitReader):
                 self._read_with_care(data[offset - base : body + size - base], offset, body - offset)
 
     def lose(self) -> None:
-        """Discard the open message: octets were lost, or a box could not be decrypted."""
+        """Discard the incomplete message: octets were lost, or a box could not be decrypted."""
         self.message_open = False
         self.memberships.forgive()
 

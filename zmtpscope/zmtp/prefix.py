@@ -16,7 +16,7 @@ FLAGS_1 = {0x00: frozenset({0x00, 0x01}), 0x01: frozenset({0x00, 0x01})} | {
 FIRM_FRAMES = 4
 """Number of consecutive 1.0 frames that rule out other protocols."""
 FIRM_ANONYMOUS = 3
-"""The same number after the identity frame of a peer without an identity."""
+"""The same number for a peer with an empty identity, not counting its identity frame."""
 ANONYMOUS = (b"\1\0", b"\1\x7e")
 
 USUAL_MECHANISMS = (b"NULL", b"PLAIN", b"CURVE", b"GSSAPI")
@@ -135,7 +135,7 @@ def own_form(octets: bytes, kind: Class) -> Form:
 
 
 def is_form_settled(octets: bytes, kind: Class) -> bool:
-    """Whether no further octets can change the form."""
+    """Whether no further octets can change the form of this side."""
     if kind is Class.REVISION_3:
         return len(octets) >= GREETING_3_SIZE
     if kind is Class.REVISION_2:
@@ -218,7 +218,7 @@ OTHER_PROTOCOLS = {
     b"SS": "SSH",
     b"*1": "RESP (Redis)",
 }
-"""Classes by the first two octets, before the flags of a 1.0 frame."""
+"""Protocols by the first two octets of a side."""
 
 
 def other_protocol(octets: bytes) -> str | None:

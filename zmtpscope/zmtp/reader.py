@@ -105,7 +105,7 @@ class Reader:
     `data[position:stop]` are the octets to read; `data[0]` has the stream offset `base`. A read past `stop` records and
     consumes the octets available, and raises `Cut`. `unit` and `body` are stream offsets. `size_span` and `name_span`
     (stream offset, length) locate the announced size and the command name, for findings. `head`: the stream offset
-    after the part that is read of a unit too large to await.
+    after the part to read of a unit that is too large to read whole.
     """
 
     __slots__ = (
@@ -196,7 +196,7 @@ class Reader:
             self.recorder.leaf(name, self.base + at, here, self.data[at : at + here])
 
     def text(self, name: str, length: int, *, keep_empty: bool = False) -> str:
-        """Read `text`, from which the octets can be restored."""
+        """Read octets as a text from which they can be restored."""
         octets = self.octets(name, length, keep_empty=keep_empty)
         value = to_text(octets)
         if self.recorder is not None and (length or keep_empty):

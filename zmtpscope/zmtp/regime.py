@@ -6,7 +6,7 @@ from functools import lru_cache
 
 
 class _Kind(Enum):
-    """Hashed by identity: regimes are looked up often, and `Enum` hashes in Python."""
+    """An enum that hashes by identity: regimes are looked up often, and the hash of `Enum` is slow Python code."""
 
     __hash__ = object.__hash__
 
@@ -27,36 +27,36 @@ class Phase(_Kind):
 
 
 class Form(_Kind):
-    """The first octets of one side (wire.md 9.2, 9.3)."""
+    """The layout of the first octets of one side (wire.md 9.2, 9.3)."""
 
     NOTHING = "none"
     WAIT = "wait"
     ALIEN = "alien"
     FRAMES_1 = "frames-1"
     PSEUDO_SIGNATURE = "pseudo-signature"
-    """1.0 from a newer peer, whose signature is the long header of its identity frame."""
+    """ZMTP 1.0 from a newer peer, whose signature is the long header of its identity frame."""
     VERSIONED_1 = "greeting-r0"
     """Revision 0: signature, socket type, then 1.0 frames."""
     GREETING_2 = "greeting-2"
     GREETING_3 = "greeting-3x"
     PARTIAL_3 = "greeting-3x-partial"
-    """Incomplete, without a version in force."""
+    """An incomplete 3.x greeting; no version is in force."""
     SIGNATURE = "signature"
-    """Newer than 1.0, and nothing after the signature."""
+    """A peer newer than 1.0 that sent nothing after its signature."""
     ZWS_REQUEST = "zws-request"
     ZWS_RESPONSE = "zws-response"
     ZWS_IDENTITY = "zws-identity"
-    """ZWS without a mechanism, after the HTTP head."""
+    """The identity message of ZWS without a mechanism, after the HTTP head."""
 
 
 SILENT_FORMS = frozenset((Form.NOTHING, Form.WAIT, Form.ALIEN))
-"""Forms of which no octets are read."""
+"""Forms without octets to parse."""
 
 UPGRADE_FORMS = frozenset((Form.ZWS_REQUEST, Form.ZWS_RESPONSE))
 
 
 def usual_form(version: str | None) -> Form:
-    """Return the form if the version is known before any octet."""
+    """Return the form of a side whose version is known before its first octet."""
     return {"1.0": Form.FRAMES_1, "2.0": Form.GREETING_2}.get(version or "", Form.GREETING_3)
 
 

@@ -39,7 +39,7 @@ class SideReader(CarefulReader):
     """(stream offset, octets) to move within the stream before anything else uses it (`zmtpscope.zmtp.zws_side`)."""
 
     shared = 0
-    """Octets of control frames inside messages: both events and messages contain them."""
+    """Octets of control frames inside messages, which are counted in both the events and the messages."""
 
     def __init__(self, form: Form, version: str | None, *, offset: int = 0) -> None:
         self._enter(_first_regime(form, version), offset)

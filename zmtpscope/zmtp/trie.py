@@ -61,7 +61,7 @@ class Trie:
         node.count += 1
 
     def remove(self, name: bytes) -> None:
-        """Raise `KeyError` for an unknown name."""
+        """Subtract one from the count of a name. Raises `KeyError` for an unknown name."""
         path = self._path(name)
         if not path or not path[-1].count:
             raise KeyError(name)

@@ -10,7 +10,7 @@ from zmtpscope.zmtp.reader import Finding, Reader
 from zmtpscope.zmtp.regime import Regime
 
 STORED = 10
-"""Findings to emit for each id; further ones are counted."""
+"""Number of findings to emit for each id; further ones are only counted."""
 
 
 class Tally:

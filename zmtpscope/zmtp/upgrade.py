@@ -148,7 +148,7 @@ def find_upgrade(prefixes: Sequence[bytes], *, over: bool = False) -> Upgrade | 
 
 
 def _begins(octets: bytes, start: bytes) -> bool:
-    """Whether the octets start with `start` or are a part of it, and not empty."""
+    """Whether the octets start with `start`, or are a first part of it; False if there are none."""
     return bool(octets) and start.startswith(octets[: len(start)])
 
 

@@ -38,13 +38,13 @@ WITHOUT_ZMTP = {
     0x82: "ZWS-01",
     **dict.fromkeys((0x80, 0x83, 0x84, 0x85, 0x86, 0x87, 0x8B, 0x8C, 0x8D, 0x8E, 0x8F), "ZWS-06"),
 }
-"""Findings on messages that are not ZWS, by their first octet; 82 is an empty one, and 80 has no message to
-continue."""
+"""Findings on messages that are not ZWS, by their first octet; 82 starts an empty message, and 80 continues a message
+that was never started."""
 
 NEVER_WHOLE = "WebSocket message that is never whole"
 
 LARGEST_IN_FRAGMENTS = 1 << 20
-"""Octets of a fragmented message, headers included; the end of a larger one is not awaited."""
+"""Maximum octets of a fragmented message, headers included; a larger one is skipped."""
 
 
 class ZwsReader(SideReader):

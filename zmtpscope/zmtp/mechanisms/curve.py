@@ -156,8 +156,8 @@ def _read_box(
 
 
 def _guess(fields: Fields, size: int) -> None:
-    """Guess socket types from the size of encrypted metadata, if it is only Socket-Type and perhaps Identity
-    (curve.md 5)."""
+    """Guess socket types from the size of encrypted metadata that may contain only Socket-Type and Identity (curve.md
+    5)."""
     fields["metadata_size"] = size
     exactly = [name for name in PEERS if _metadata_size(name) == size]
     identified = [name for name in sorted(IDENTIFIED) if _metadata_size(name) < size]

@@ -88,8 +88,8 @@ def why_greeting_ended(settings: Settings, version: str | None, received: int) -
 
 
 def why_handshake_ended(settings: Settings, awaited: str, said: str | None, *, cut: bool) -> PeerError:
-    """Return the error for a close while we waited for the command `awaited`; it had begun if `cut`. `said` is our
-    last command."""
+    """Return the error for a close while we waited for the command `awaited`, or (`cut`) for its end. `said` is our
+    last one."""
     if cut:
         return ClosedHalfWay(f"the other side closed inside a command, before its {awaited} was complete")
     if said is None:

@@ -12,7 +12,7 @@ from zmtpscope.zmtp.prefix import NEW, OLD, Class, classify, first_frame_stop
 _OLD = Decision("1.0", (Form.FRAMES_1, Form.FRAMES_1), "agreed", "ZMTP 1.0")
 _OLD_FACING_NEW = _OLD._replace(forms=(Form.FRAMES_1, Form.PSEUDO_SIGNATURE))
 _NEW_FACING_OLD = _OLD._replace(forms=(Form.PSEUDO_SIGNATURE, Form.FRAMES_1))
-"""An observer needs more than the greetings for these; we know our own version."""
+"""Both decisions follow from the greetings, because we know our own version; an observer needs more octets for them."""
 
 _SHOWN = 32
 """Number of octets shown of data that is not ZMTP."""
@@ -21,7 +21,8 @@ _OTHERS = {b"GET ": "HTTP", b"HTTP/": "HTTP", b"\x16\x03": "TLS", b"\x15\x03": "
 
 
 class GreetingSender:
-    """Sends the greeting as far as allowed. Octet 10 rules out 1.0 and octet 11 rules out 2.0: neither is sent early.
+    """Sends the greeting as far as allowed. Octets 10 and 11 rule out 1.0 and 2.0: both wait for the other side's
+    version.
 
     `decision` is made by the same function as an observer's.
     """
@@ -53,7 +54,7 @@ class GreetingSender:
         return self._send(SIGNATURE_SIZE if oldest == "1.0" else SIGNATURE_SIZE + 1)
 
     def introduce(self, settings: Settings) -> None:
-        """Announce the socket type of `settings` now, instead of waiting."""
+        """Announce the socket type of `settings`, which was withheld until now."""
         self._settings = settings
         self._waits = False
 

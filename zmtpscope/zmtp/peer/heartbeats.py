@@ -27,7 +27,7 @@ class Heartbeats:
         self._pinged, self._awaits_pong = now, True
 
     def promise(self, ttl: float) -> None:
-        """Set the TTL of a received PING: maximum seconds until the next octets; 0: no limit."""
+        """Apply the TTL of a received PING: the next octets must arrive within `ttl` seconds; 0: no limit."""
         self._their_ttl = ttl
 
     def deadline(self, ours: Heartbeat | None) -> float | None:

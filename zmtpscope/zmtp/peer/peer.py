@@ -43,7 +43,7 @@ Row = tuple[int, int, int, int]
 """Stream offsets of the frame and of its body, body size, and flags."""
 
 SMALL = 1 << 14
-"""Octets of a chunk; smaller ones have too much memory overhead."""
+"""Octets of a chunk below which it is joined with another: small ones have too much memory overhead."""
 
 
 class Peer:
@@ -62,7 +62,7 @@ class Peer:
     greeting: Fields | None = None
     ready = False
     answered = 0
-    """Octets of PONGs, which the other side causes to be sent even if it does not read them."""
+    """Octets of the PONGs sent: the other side can cause any number of them without reading them."""
 
     def __init__(self, settings: Settings, now: float, *, waits: bool = False) -> None:
         self._waits = waits
@@ -157,7 +157,7 @@ class Peer:
         raise why_handshake_ended(self.settings, part.awaited, part.last_sent, cut=cut)
 
     def let_go(self) -> None:
-        """Free incomplete data after the end."""
+        """Free incomplete data once the connection has ended."""
         self._chunks, self._parts, self._held = [], [], None
         self._base, self._size = self._stop, 0
 
@@ -286,7 +286,7 @@ class Peer:
         return f"the other side sent {'only part of its greeting' if self._stop else 'no data'}"
 
     def _suspicion(self) -> str:
-        """Suggest why that command is missing, or return ""."""
+        """Return a possible reason why the awaited command is missing, or ""."""
         waits = self._part is not None and self._part.role == "server" and self._part.awaited == "HELLO"
         return ": it may be a server, like this side" if waits else ""
 
