@@ -8,13 +8,13 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from tests.readings import CAPTURES
 from tests.spark.local import local_rows
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser
 from zmtpscope.spark import rows
-from zmtpscope.spark.rows import arrow_schema
 from zmtpscope.spark.schemas import column_names
 from zmtpscope.spark.settings import ReadSettings
 
@@ -41,7 +41,8 @@ def test_batches_are_as_large_as_they_may_be_and_no_larger(
         for batch in Analyser(options).run(open_captures(FILES, block_size=block)):
             batches += made.add(batch)
         batches += made.finish()
-    assert all(batch.schema == arrow_schema(record, columns, {}) for batch in batches)
+    schema = to_arrow_schema(settings.schema(columns), timezone="UTC")
+    assert all(batch.schema == schema for batch in batches)
     assert all(batch.num_rows <= most_rows for batch in batches)
     assert all(batch.num_rows == 1 for batch in batches) or most_octets > 1
     assert [row for batch in batches for row in batch.to_pylist()] == local_rows(FILES, settings)

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.types import DataType
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from zmtpscope.dissect import Batch, FrameTable, MessageTable, Options
 from zmtpscope.export.arrow import arrow_batch, held_schema
-from zmtpscope.export.types import translate
 from zmtpscope.spark.folders import Value
-from zmtpscope.spark.schemas import TIME, column_types
+from zmtpscope.spark.schemas import TIME
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class RowBatches:
         wanted = dict.fromkeys(sources.get(name, name) for name in columns)
         made = [name for name in wanted if name not in NUMBERS_OF_CONNECTIONS]
         self._held_schema = held_schema(record, made or ["schema"])  # a table without columns has no rows
-        self._schema = arrow_schema(record, columns, {name: each.type for name, each in self._folders.items()})
+        self._schema = to_arrow_schema(settings.schema(columns), timezone="UTC")
         self._waiting: Batch | None = None
         self._rows = self._octets = 0
 
@@ -108,34 +107,3 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     half = batch.num_rows // 2
     yield from _pieces(batch.slice(0, half))
     yield from _pieces(batch.slice(half))
-
-
-ARROW = {"int": pa.int64(), "bool": pa.bool_(), "text": pa.string(), "octets": pa.binary(), "json": pa.string()}
-"""Arrow types by field type. Spark accepts neither dictionaries nor types with 64-bit offsets."""
-
-ARROW_FOLDERS = {
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "string": pa.string(),
-}
-"""Types of folder columns, by their names in Spark."""
-
-ARROW_TIME = pa.timestamp("us", tz="UTC")
-
-
-def arrow_schema(record: str, columns: Sequence[str], others: Mapping[str, DataType]) -> pa.Schema:
-    """Return the schema of columns: fields of the record type, or named in `others` with their types."""
-    own = {name: arrow_type(type_) for name, type_ in column_types(record).items()} | {TIME: ARROW_TIME}
-    types = own | {name: ARROW_FOLDERS[type_.simpleString()] for name, type_ in others.items()}
-    return pa.schema([(name, types[name]) for name in columns])
-
-
-def arrow_type(type_: str) -> pa.DataType:
-    return translate(
-        type_,
-        ARROW,
-        lambda element: pa.list_(pa.field("element", element)),
-        lambda members: pa.struct(list(members.items())),
-    )
