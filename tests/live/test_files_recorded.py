@@ -11,6 +11,7 @@ import pytest
 from tests.curve import CurvePeers, keys
 from tests.live.recordings import NOW
 from zmtpscope.curve_keys import CLIENT_TRANSIENT, SERVER_LONGTERM, KeyLine, Keys
+from zmtpscope.export.pcapng import packet_block
 from zmtpscope.live.keys.key_log import HEADER, KeyLog, KeyLogError
 from zmtpscope.live.recording.recording import CaptureFile
 
@@ -48,6 +49,13 @@ class TestCapture:
             CaptureFile(capture, "")
         assert error.value.filename == str(capture)
         assert capture.read_text() == "precious"
+
+    def test_written_packets_can_be_read_at_once(self, capture: pathlib.Path) -> None:
+        file = CaptureFile(capture, "")
+        header = capture.read_bytes()
+        file.write(NOW, [b"one", b"two"])
+        assert capture.read_bytes() == header + b"".join(packet_block(0, NOW, each, 3) for each in (b"one", b"two"))
+        file.close()
 
     def test_force_makes_it_anew(self, capture: pathlib.Path) -> None:
         capture.write_text("old")

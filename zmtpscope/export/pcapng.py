@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import BinaryIO
 
-from zmtpscope.capture.link import RAW_IP
 from zmtpscope.capture.pcapng import END_OF_OPTIONS, INTERFACE, PACKET, SECTION, TIME_RESOLUTION
 from zmtpscope.version import __version__
 
@@ -94,20 +91,6 @@ def interface_statistics(interface: int, statistics: InterfaceStatistics) -> byt
         (DELIVERED, _count(statistics.delivered)),
     )
     return _block(STATISTICS, _statistics(interface, high, low) + options)
-
-
-class PcapngWriter:
-    """Writes IP packets of one interface to `file`, headers at once."""
-
-    def __init__(self, file: BinaryIO, comment: str) -> None:
-        self._file = file
-        file.write(section_header(comment) + interface_description(RAW_IP))
-        file.flush()
-
-    def write(self, time: int, packets: Sequence[bytes]) -> None:
-        """Write IP packets with one time, and flush the file."""
-        self._file.write(b"".join([packet_block(0, time, packet, len(packet)) for packet in packets]))
-        self._file.flush()
 
 
 def _block(kind: int, body: bytes) -> bytes:

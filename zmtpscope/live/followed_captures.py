@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from zmtpscope.live.capture.packet_copy import PacketCopy
 from zmtpscope.live.capture.session import CaptureFile, CaptureSession
@@ -17,45 +17,6 @@ if TYPE_CHECKING:
 
 GRACE = 1.0
 """Seconds for a pipe to end after the first Ctrl-C, which its writer also receives."""
-
-
-class FollowedCapture(Protocol):
-    """Iterate over `captures`, and always call `close`."""
-
-    @property
-    def title(self) -> str:
-        """Interfaces, a file, or "-" for standard input."""
-
-    @property
-    def captures(self) -> Captures:
-        """Blocks of packets, for a single iteration that lasts as long as the capture."""
-
-    def stop(self) -> None:
-        """End the iteration after the packets written so far. Signal handlers and other threads may call this."""
-
-    @property
-    def dropped(self) -> int:
-        """Number of packets known to be lost."""
-
-    @property
-    def written_files(self) -> Sequence[CaptureFile]:
-        """The files of a capture of our own, of which the oldest may be removed."""
-
-    @property
-    def failure(self) -> str | None:
-        """Why the capture ended early."""
-
-    def opening_lines(self) -> list[str]:
-        """Return lines to print before the first packet."""
-
-    def news(self) -> list[str]:
-        """Return lines about events since the last call, for example that an interface went down."""
-
-    def closing_lines(self) -> list[str]:
-        """Return lines to print after the last packet: counts, losses, the `failure`."""
-
-    def close(self) -> None:
-        """Release all resources."""
 
 
 class OwnCapture:
@@ -71,27 +32,33 @@ class OwnCapture:
         self._settings = settings
         self._status = self._session.status
         self.title = ", ".join(self._status.names)
+        """Interfaces, a file, or "-" for standard input."""
 
     @cached_property
     def captures(self) -> Captures:
+        """Blocks of packets, for a single iteration that lasts as long as the capture."""
         from zmtpscope.capture import follow_captures  # loads numpy, so only after the capture has started
         from zmtpscope.live.capture.following import SessionFollow
 
         return follow_captures(SessionFollow(self._session, self._settings, self._copy))
 
     def stop(self) -> None:
+        """End the iteration after the packets written so far. Signal handlers and other threads may call this."""
         self._session.stop()
 
     @property
     def dropped(self) -> int:
+        """Number of packets known to be lost."""
         return self._status.kernel_drops + self._status.unread_drops
 
     @property
     def written_files(self) -> Sequence[CaptureFile]:
+        """The files of the capture, of which the oldest may be removed."""
         return tuple(self._status.files)
 
     @property
     def failure(self) -> str | None:
+        """Why the capture ended early."""
         return self._status.failure
 
     def opening_lines(self) -> list[str]:
@@ -104,6 +71,7 @@ class OwnCapture:
         return lines
 
     def news(self) -> list[str]:
+        """Return lines about events since the last call, for example that an interface went down."""
         notices = self._status.notices
         return [notices.popleft() for _ in range(len(notices))]
 
@@ -160,3 +128,7 @@ class ForeignCapture:
 
     def close(self) -> None:
         """Do nothing: the file closes when it has been read."""
+
+
+FollowedCapture = OwnCapture | ForeignCapture
+"""Iterate over `captures`, and always call `close`."""

@@ -2,79 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import select
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from itertools import cycle
-from queue import SimpleQueue
-from threading import Thread
-from typing import Protocol, TypeVar
 
 from zmtpscope.live.cat.message_input import AT_ONCE, BadMessage, Notation, Splitter
-
-Result = TypeVar("Result")
-
-
-class Worker:
-    """A thread that makes one call after the other.
-
-    Unlike an executor's threads, a call that still blocks does not delay the end of the program.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        Thread(target=self._run, name=name, daemon=True).start()
-
-    def _run(self) -> None:
-        while (work := self._calls.get()) is not None:
-            work()
-
-    def close(self) -> None:
-        """End the thread after the calls made so far."""
-        self._calls.put(None)
-
-    async def call(self, function: Callable[[], Result]) -> Result:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
-
-        def settle(result: Result | None, error: BaseException | None) -> None:
-            if future.done():  # the caller was cancelled
-                return
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(result)  # type: ignore[arg-type]  # where there is no error there is a result
-
-        def work() -> None:
-            result, error = None, None
-            try:
-                result = function()
-            except BaseException as raised:
-                error = raised
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(settle, result, error)
-
-        self._calls.put(work)
-        return await future
-
+from zmtpscope.live.worker import Worker
 
 LARGEST_OUTPUT = 1 << 18
 """Number of waiting octets above which callers must flush."""
-
-
-class Messages(Protocol):
-    def batches(self) -> AsyncIterator[Sequence[list[bytes]]]:
-        """Yield the available messages, then later ones. Raises `BadMessage`."""
-
-    async def next(self) -> list[bytes] | None:
-        """Return the next message to send, None after the last. Raises `BadMessage`."""
-
-    def close(self) -> None:
-        """Stop reading input."""
 
 
 class GivenMessages:
@@ -139,6 +78,10 @@ class InputMessages:
             except BadMessage as error:
                 raise BadMessage(f"line {number} of standard input: {error}") from None
         return messages
+
+
+Messages = GivenMessages | InputMessages
+"""Messages to send. Reading `batches` and `next` raises `BadMessage`."""
 
 
 class Output:

@@ -10,7 +10,6 @@ import os
 import socket
 import sys
 import termios
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from zmtpscope.live.peer.arguments import Endpoint
 from zmtpscope.live.peer.inbox import TURN, Inbox
 from zmtpscope.live.peer.streams import StreamReader, connect_ipc, connect_tcp
+from zmtpscope.live.worker import Worker
 from zmtpscope.words import host_port
 from zmtpscope.zmtp.peer import Peer, PeerError, PeerEvent, Settings, Violation
 
@@ -76,28 +76,12 @@ async def _addresses(host: str) -> list[str]:
     The lookup runs in a daemon thread, since asyncio's own threads keep the program from ending while a name server
     does not answer.
     """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[str]] = loop.create_future()
-
-    def ask() -> None:
-        found: list[str] | OSError | UnicodeError
-        try:
-            found = [str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
-        except (OSError, UnicodeError) as error:
-            found = error
-        with contextlib.suppress(RuntimeError):  # the caller is gone, and the loop is closed
-            loop.call_soon_threadsafe(settle, found)
-
-    def settle(found: list[str] | OSError | UnicodeError) -> None:
-        if answer.done():
-            return
-        if isinstance(found, OSError | UnicodeError):
-            answer.set_exception(found)
-        else:
-            answer.set_result(found)
-
-    threading.Thread(target=ask, daemon=True).start()
-    return await answer
+    worker = Worker("lookup")
+    try:
+        found = await worker.call(partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM))
+    finally:
+        worker.close()
+    return [str(each[4][0]) for each in found]
 
 
 def reason(error: OSError | UnicodeError) -> str:
@@ -148,6 +132,7 @@ class Connection:
         self.is_stuck = False
         """Whether a sender has waited for this connection until the send timeout."""
         self.stuck_at = 0
+        """`taken` at the last send timeout."""
         self.name = b""
         """Routing id of the other endpoint on ROUTER, SERVER and PEER sockets."""
         self._inbox = inbox

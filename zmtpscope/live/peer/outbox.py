@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from zmtpscope.live.peer.connection import FULL, Connection
 from zmtpscope.zmtp.peer import Dropped
@@ -31,26 +31,6 @@ Its system takes the first ones even if no program reads: on Linux up to 400 kB 
 """
 
 
-class Receiver(Protocol):
-    """A connection that a sender waits for."""
-
-    is_stuck: bool
-    """Whether a sender has waited for it until the timeout."""
-    stuck_at: int
-    """`taken` at the last timeout."""
-
-    @property
-    def taken(self) -> int:
-        """Octets that the system of the other endpoint has acknowledged."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the receiver is closed or closing."""
-
-    async def drain(self) -> None:
-        """Wait until everything is taken, or the connection is closed."""
-
-
 class SendTimeout:
     """The send time-out of one socket, whose connections share the seconds."""
 
@@ -63,14 +43,14 @@ class SendTimeout:
         """Return the shared seconds that remain."""
         return min(SEND_TIMEOUT, self._left + RENEWAL * (time.monotonic() - self._counted))
 
-    async def wait_for(self, receivers: Sequence[Receiver]) -> None:
+    async def wait_for(self, receivers: Sequence[Connection]) -> None:
         """Wait until each receiver has taken everything, has closed or is stuck (`is_stuck`)."""
         spent = max(await asyncio.gather(*map(self._wait, receivers)), default=0.0)
         if spent:
             self._left = max(0.0, self.left - spent)
             self._counted = time.monotonic()
 
-    async def _wait(self, receiver: Receiver) -> float:
+    async def _wait(self, receiver: Connection) -> float:
         """Return the shared seconds that were used without progress."""
         while True:
             before, since = receiver.taken, time.monotonic()

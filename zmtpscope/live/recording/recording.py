@@ -12,8 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zmtpscope.capture.link import RAW_IP
 from zmtpscope.capture.segments import ACK, FIN, RST, SYN
-from zmtpscope.export.pcapng import PcapngWriter
+from zmtpscope.export.pcapng import interface_description, packet_block, section_header
 from zmtpscope.live.recording.segments import MODULUS, Address, Direction
 
 if TYPE_CHECKING:
@@ -131,12 +132,16 @@ class CaptureFile:
             # never overwritten: an existing file might be readable by others, or a link
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             self._file = os.fdopen(descriptor, "wb")
-            self._writer = PcapngWriter(self._file, comment)
+            self._append(section_header(comment) + interface_description(RAW_IP))
 
     def write(self, time: int, packets: Sequence[bytes]) -> None:
         """Write IP packets that share one time (ns since the epoch)."""
         with self._naming_path():
-            self._writer.write(time, packets)
+            self._append(b"".join([packet_block(0, time, packet, len(packet)) for packet in packets]))
+
+    def _append(self, octets: bytes) -> None:
+        self._file.write(octets)
+        self._file.flush()
 
     def close(self) -> None:
         with self._naming_path():
