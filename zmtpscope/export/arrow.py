@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 
 from zmtpscope.dissect import Batch, Options, Record
 from zmtpscope.dissect.records.batch import order_of_record
 from zmtpscope.dissect.records.message_columns import MessageColumns
 from zmtpscope.dissect.records.row_columns import FrameRowColumns, RowColumns, file_name
-from zmtpscope.export.arrow_arrays import WORD, WORDS, arrow_array, column_array, value_array
+from zmtpscope.export.arrow_arrays import WORD, WORDS, arrow_array, column_array, json_text, value_array
 from zmtpscope.export.types import translate
-from zmtpscope.export.values import as_base64, shown_fields
+from zmtpscope.export.values import shown_fields
 from zmtpscope.record_fields import COMMON
 from zmtpscope.records import RECORDS
 
@@ -84,34 +83,7 @@ ROWS: dict[str, Callable[[Batch, Options], RowColumns[Any]]] = {
 
 
 def arrow_column(values: list[Any], type_: str) -> pa.Array:
-    """Convert values of a field type, as in records."""
-    if "json" in type_:
-        values = list(map(translate(type_, PLAIN, _each, _members), values))
+    """Convert values of a field type, as in records. The fields of a payload become JSON text."""
+    if "json" in type_:  # only payloads contain JSON
+        values = [payload and {**payload, "fields": json_text(payload["fields"])} for payload in values]
     return value_array(values, arrow_type(type_))
-
-
-Convert = Callable[[Any], Any]
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-PLAIN: dict[str, Convert] = {
-    "int": _same,
-    "bool": _same,
-    "text": _same,
-    "octets": _same,
-    "json": lambda value: None if value is None else orjson.dumps(value, default=as_base64).decode(),
-}
-"""Conversions from the format of records; json becomes text."""
-
-
-def _each(convert: Convert) -> Convert:
-    return lambda values: None if values is None else [convert(value) for value in values]
-
-
-def _members(converts: dict[str, Convert]) -> Convert:
-    return lambda struct: (
-        None if struct is None else {name: convert(struct[name]) for name, convert in converts.items()}
-    )

@@ -19,7 +19,7 @@ from zmtpscope.dissect.records.columns import Bool, Booleans, Column, Int64, Int
 from zmtpscope.dissect.records.message_columns import JSON_INSIDE, OTHER_INSIDE, TEXT_INSIDE, Payloads
 from zmtpscope.export.values import as_base64
 from zmtpscope.payloads.dissectors import JSON, TEXT
-from zmtpscope.payloads.values import LONGEST_SUMMARY
+from zmtpscope.payloads.values import LONGEST_SUMMARY, Json
 from zmtpscope.records import to_text
 
 Mask = NDArray[np.bool_]
@@ -231,11 +231,13 @@ def _json(column: Payloads) -> _Contents:
 def _others(column: Payloads) -> _Contents:
     listed = column.made.tolist() if (column.inside == OTHER_INSIDE).any() else ()
     made = {row: each for row, each in enumerate(listed) if each is not None and each.protocol}
-    fields = [
-        None if each.fields is None else orjson.dumps(each.fields, default=as_base64).decode() for each in made.values()
-    ]
+    fields = [json_text(each.fields) for each in made.values()]
     protocols = [each.protocol for each in made.values()]
     return _Contents(np.array(list(made), np.int64), protocols, [each.summary for each in made.values()], fields)
+
+
+def json_text(fields: Json) -> str | None:
+    return None if fields is None else orjson.dumps(fields, default=as_base64).decode()
 
 
 def _mask(known: Bool | None) -> Bool | None:

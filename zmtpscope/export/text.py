@@ -20,7 +20,7 @@ from zmtpscope.export.clock import Clock
 from zmtpscope.export.describe import DESCRIBE
 from zmtpscope.export.front import Column, Files, Front, SidesColumn
 from zmtpscope.export.repeats.cuts import CutFold
-from zmtpscope.export.repeats.fold import Fold, Repeats, RowRange
+from zmtpscope.export.repeats.fold import Repeats, RowRange
 from zmtpscope.export.repeats.heartbeats import HeartbeatFold
 from zmtpscope.export.repeats.retries import RetryFold
 from zmtpscope.export.row_lines import lines_of
@@ -35,6 +35,9 @@ from zmtpscope.findings.kinds import is_habitual
 from zmtpscope.record_fields import COMMON, STREAM
 from zmtpscope.records import DERIVED
 
+Fold = HeartbeatFold | RetryFold | CutFold
+"""A filter that delays ranges or replaces them by `Repeats`. `feed` yields those to print now, `rest` the others."""
+
 
 class Folding:
     """All folds, one after the other; none unless `folds`.
@@ -43,9 +46,7 @@ class Folding:
     """
 
     def __init__(self, *, folds: bool, waits: bool) -> None:
-        self._folds: list[Fold] = []
-        if folds:
-            self._folds += HeartbeatFold(waits=waits), RetryFold(waits=waits), CutFold()
+        self._folds: tuple[Fold, ...] = (HeartbeatFold(waits=waits), RetryFold(waits=waits), CutFold()) if folds else ()
 
     def feed(self, ranges: Iterable[RowRange]) -> Iterable[RowRange]:
         """Return the ranges to print now."""

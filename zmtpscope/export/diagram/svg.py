@@ -38,42 +38,26 @@ LOOP = 26
 
 MAX_NOTE_LINES = 8
 
-LIGHT = {
-    "ground": "#ffffff",
-    "text": "#1f2328",
-    "quiet": "#656d76",
-    "life": "#b6bec8",
-    "head": "#f2f5f9",
-    "head-line": "#8c98a8",
-    "message": "#0a5bc4",
-    "said": "#3d4753",
-    "tcp": "#8a929c",
-    "bad": "#c62828",
-    "note": "#eef2f7",
-    "note-line": "#b6bec8",
-    "warn": "#fff4d6",
-    "warn-line": "#d9a514",
-    "error": "#fde7e7",
-    "error-line": "#d64545",
+COLOURS = {
+    "ground": ("#ffffff", "#0d1117"),
+    "text": ("#1f2328", "#e6edf3"),
+    "quiet": ("#656d76", "#8d96a0"),
+    "life": ("#b6bec8", "#3d4652"),
+    "head": ("#f2f5f9", "#1a212b"),
+    "head-line": ("#8c98a8", "#5d6876"),
+    "message": ("#0a5bc4", "#6cb0ff"),
+    "said": ("#3d4753", "#b9c4d0"),
+    "tcp": ("#8a929c", "#76808c"),
+    "bad": ("#c62828", "#ff7b72"),
+    "note": ("#eef2f7", "#1a212b"),
+    "note-line": ("#b6bec8", "#3d4652"),
+    "warn": ("#fff4d6", "#3a2f10"),
+    "warn-line": ("#d9a514", "#b98a12"),
+    "error": ("#fde7e7", "#43191b"),
+    "error-line": ("#d64545", "#c94f4a"),
 }
-DARK = {
-    "ground": "#0d1117",
-    "text": "#e6edf3",
-    "quiet": "#8d96a0",
-    "life": "#3d4652",
-    "head": "#1a212b",
-    "head-line": "#5d6876",
-    "message": "#6cb0ff",
-    "said": "#b9c4d0",
-    "tcp": "#76808c",
-    "bad": "#ff7b72",
-    "note": "#1a212b",
-    "note-line": "#3d4652",
-    "warn": "#3a2f10",
-    "warn-line": "#b98a12",
-    "error": "#43191b",
-    "error-line": "#c94f4a",
-}
+"""Each colour on a light and on a dark ground."""
+
 NOTES = {"gap": "warn", "leftover": "warn", "warn": "warn", "error": "error"}
 """Style classes, by kind or severity; other notes are plain."""
 
@@ -268,6 +252,7 @@ def _text(x: float, y: float, words: str, kind: str, whole: str = "") -> str:
 
 
 def _style() -> str:
+    light, dark = ({name: pair[theme] for name, pair in COLOURS.items()} for theme in (0, 1))
     rules = [
         "text{font:12px system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;white-space:pre}",
         ".name{font-weight:600;font-size:13px}",
@@ -282,9 +267,9 @@ def _style() -> str:
         ".life{fill:none;stroke-width:1.2}",
         ".bound{stroke-width:2}",
         ".fold{stroke-dasharray:2 3}",
-        *_colours(LIGHT),
+        *_colours(light),
         "@media (prefers-color-scheme:dark){",
-        *_colours(DARK),
+        *_colours(dark),
         "}",
     ]
     return "".join(f"{rule}\n" for rule in rules)

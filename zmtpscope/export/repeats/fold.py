@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from zmtpscope.dissect import Record
 from zmtpscope.export.front import Files
@@ -27,16 +27,6 @@ class Repeats(NamedTuple):
 
 RowRange = tuple[tuple[Record | RowWords | Repeats, Files], Sequence[int]]
 """Rows of one batch, or a single record or line with `ITSELF`; with the files of the batch."""
-
-
-class Fold(Protocol):
-    """A filter for ranges that delays some, or replaces them by `Repeats`."""
-
-    def feed(self, ranges: Iterable[RowRange]) -> Iterator[RowRange]:
-        """Yield the ranges to print now."""
-
-    def rest(self) -> Iterator[RowRange]:
-        """Yield the remaining ranges."""
 
 
 def one(record: Record, files: Files) -> RowRange:
