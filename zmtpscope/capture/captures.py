@@ -16,7 +16,7 @@ from zmtpscope.capture.segments import ORDINALS, PacketPlaces, SegmentBlock
 from zmtpscope.capture.statistics import CaptureStatistics, FileReports
 
 LARGE = 8 << 20
-"""Octets that are more than a block and any of its columns."""
+"""Size in octets of an allocation that is larger than a block and any of its columns."""
 
 
 class Segmenter:

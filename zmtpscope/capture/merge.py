@@ -83,7 +83,7 @@ class AtHand:
         return len(self.cursors) > 1 and not self.pipes and 2 * self.octets < 3 * self.sizes
 
     def may_be_merged(self, octets: int) -> bool:
-        """Whether all open files are loaded to their end, with at least `octets`."""
+        """Whether at least `octets` are loaded, and all open files to their end."""
         return not self.unfinished and self.octets >= octets
 
     def open(self, cursor: Cursor) -> None:

@@ -19,7 +19,7 @@ from zmtpscope.capture.statistics import FileStatistics, InterfaceStatistics
 MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, STATISTICS, PACKET = 0x0A0D0D0A, 1, 2, 3, 5, 6
 SMALLEST = {SECTION: 28, INTERFACE: 20, OLD_PACKET: 32, SIMPLE_PACKET: 16, PACKET: 32}
-"""Octets of a block, without options and packet data.
+"""Minimum octets of a block by type, without options and packet data.
 
 An invalid statistics block is ignored; other block types are skipped.
 """
@@ -84,7 +84,7 @@ class Section:
         self.interfaces: list[Interface] = []
         self.links = array("q")
         self.units = array("q")
-        """Link type and nanoseconds per tick; 0 if the clock has an offset or a fractional unit."""
+        """`links` and `units` by interface: link type, and nanoseconds per tick (0: an offset or a fractional unit)."""
 
     def add(self, interface: Interface) -> None:
         self.interfaces.append(interface)

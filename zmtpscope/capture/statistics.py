@@ -173,7 +173,7 @@ class FileReports:
     problems: list[CaptureProblem] = field(default_factory=list)
     statistics: list[FileStatistics] = field(default_factory=list)
     packets: int = 0
-    """Number of packets of a file whose counts the caller merges (`run_statistics`)."""
+    """Number of packets read from one file, if the caller merges the reports of several (`run_statistics`)."""
 
 
 def run_statistics(last_time: int, reports: Sequence[FileReports]) -> CaptureStatistics:

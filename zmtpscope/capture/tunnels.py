@@ -68,7 +68,7 @@ def pppoe(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def gre(octets: bytes, at: int) -> tuple[int, int]:
-    """Find the content of GRE (RFC 2784, 2890), of PPTP's (RFC 2637), and of ERSPAN in it."""
+    """Find the content of GRE (RFC 2784, 2890), of the GRE of PPTP (RFC 2637), or of ERSPAN inside GRE."""
     flags, second, protocol = octets[at], octets[at + 1], _short(octets, at + 2)[0]
     version = second & 7
     if version > 1 or flags & 0x40:

@@ -39,8 +39,8 @@ class Ongoing(NamedTuple):
     """State of a capture that has not ended.
 
     All packets up to `now` (ns, 0 if unknown) have been read. `stalls` and `outages` still last. The sides in `sending`
-    (conn_id and number) have sent part of a message. `half_closed` are conn_id, side and time (ns) of acknowledged FINs
-    whose other side sent none.
+    (conn_id and number) have sent part of a message. `half_closed` are (conn_id, side, time in ns) of FINs that were
+    acknowledged, if the other side sent no FIN.
     """
 
     now: int = 0
@@ -92,13 +92,13 @@ class Analyser:
         return self.flows.reassembler.next_ordinal
 
     def run(self, captures: Captures) -> Iterator[Batch]:
-        """Yield a batch for each block that decided something, in order, and one for the rest."""
+        """Yield a batch for each block that made records decidable, in order, and one at the end of the capture."""
         for step in self.steps(captures):
             yield from step
         yield from self.finish_captures(captures)
 
     def steps(self, captures: Captures) -> Iterator[Iterator[Batch]]:
-        """Yield the batches of each block and, if `captures` grow, those that time alone decides. Read each step
+        """Yield the batches of each block and, if `captures` grow, the batches that time alone decides. Read each step
         before asking for the next one, and call `finish_captures` after the last one."""
         self.begin(captures.files)
         for block in captures:
@@ -122,7 +122,8 @@ class Analyser:
             self.comparison.sink.files = files
 
     def feed(self, block: SegmentBlock, follow: Follow | None = None) -> Iterator[Batch]:
-        """Yield the batch that a block decided, if any, and with `follow` those that time alone decides."""
+        """Yield the batch of records that a block made decidable, if any, and with `follow` the batches that time alone
+        decides."""
         return (batch for batch in self.parts(block, follow) if batch is not None)
 
     def parts(self, block: SegmentBlock, follow: Follow | None) -> Iterator[Batch | None]:

@@ -26,7 +26,7 @@ def stamp(arrival: Arrival) -> Stamp:
 
 
 def decided_by_time(ordinal: int) -> int:
-    """Return the ordinal of decisions by time alone before this segment."""
+    """Return the ordinal for decisions that time alone makes before the segment `ordinal`."""
     return (ordinal - 1) | 1
 
 

@@ -41,7 +41,7 @@ def dump(analyser: Analyser) -> bytes:
     analyser.flows.reassembler.end_block()
     file = io.BytesIO()
     keys = analyser.options.keys
-    pickle.dump((_asked(analyser.options), keys and keys.mark()), file, pickle.HIGHEST_PROTOCOL)
+    pickle.dump((_options_to_match(analyser.options), keys and keys.mark()), file, pickle.HIGHEST_PROTOCOL)
     try:
         with _without_collections():
             _Pickler(file, analyser.options).dump(analyser)
@@ -69,7 +69,7 @@ def load(state: bytes, options: Options) -> Analyser:
     if blake2b(body, digest_size=DIGEST_SIZE).digest() != state[len(HEAD) : len(HEAD) + DIGEST_SIZE]:
         raise StateError("the state of the analyser is damaged -> start again without the state")
     file = io.BytesIO(body)
-    (asked, mark), wanted = pickle.load(file), _asked(options)
+    (asked, mark), wanted = pickle.load(file), _options_to_match(options)
     for name in wanted:
         if asked[name] != wanted[name]:
             raise StateError(
@@ -96,8 +96,8 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _asked(options: Options) -> dict[str, object]:
-    """Return the options that must be equal when a state is loaded."""
+def _options_to_match(options: Options) -> dict[str, object]:
+    """Return the options that must be equal when a state is dumped and loaded."""
     values = {each.name: getattr(options, each.name) for each in fields(options)}
     return values | {name: values[name] is not None for name in GIVEN_ANEW}
 

@@ -28,7 +28,7 @@ from zmtpscope.records import from_text
 from zmtpscope.zmtp.events import Command
 
 Made = tuple[Assembly, list[MessageTable], list[FrameTable]]
-"""The rows of an assembly in a block."""
+"""An assembly, and the tables of messages and of frames that it made of a block."""
 
 FOLLOWED = frozenset({ZAP, ZRE})
 """Protocols whose findings need both sides or several connections."""

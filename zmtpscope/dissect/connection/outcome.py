@@ -38,7 +38,7 @@ class SideOutcome(NamedTuple):
 
 
 class CurveOutcome(NamedTuple):
-    """Whether a key was proven, a line named the connection, and a box opened."""
+    """Whether a key was proven, an entry of the key files named the connection, and a box was decrypted."""
 
     is_proven: bool
     is_named: bool
@@ -199,7 +199,8 @@ def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
 
 
 def ends_and_times(client: Stream, start: Stamp, *fins: Arrival) -> dict[str, Any]:
-    """Return the values of a connection that both sides ended that differ from those of others with its outcome."""
+    """Return the record fields that differ between connections with one outcome: the addresses and times of each. Both
+    sides sent a FIN."""
     times = [fin.time for fin in fins]
     first, closed_by = min(zip(fins, (0, 1), strict=True))
     return {

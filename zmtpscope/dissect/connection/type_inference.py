@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zmtpscope.dissect.stream.side_stream import SideStream
 
 MIN_MATCHES = 3
-"""New consecutive messages that match a subscription. A reply to a request would be just one."""
+"""Number of consecutive new messages that must match a subscription: a reply to a request is only one."""
 
 MAX_HEADS, HEAD = 256, 32
 """Distinct message starts to remember per side, and their size. Above, only commands show a subscriber."""
@@ -39,8 +39,8 @@ MAX_MESSAGES = 65_536
 R = TypeVar("R", MessageTable, FrameTable)
 
 
-class ConnectionFact(NamedTuple):
-    """An unencrypted message: decision order, packet, first octets.
+class MessageStart(NamedTuple):
+    """The start of an unencrypted message: position in the order of decisions, packet, and first octets.
 
     `subscription`: it is one frame that begins with `00` or `01`.
     """
@@ -81,7 +81,7 @@ class TypeInference:
         """(ordinal, side) of SUBSCRIBE and CANCEL."""
         self._watches_messages = True
         self._looked_at = 0
-        self._others_said = [False, False]
+        self._sent_other = [False, False]
         """Whether each side has sent messages that cannot be subscriptions."""
         self._last_packets = [0, 0]
         """The last packet that began a message."""
@@ -102,11 +102,11 @@ class TypeInference:
             return []
         found = min([*self._commands, *self._by_the_other_side()], default=None)
         one_by_one = self._watches_messages and not self._take_at_once(runs)
-        for fact in sorted(_messages(runs), key=itemgetter(0, 1, 2)) if one_by_one else ():
-            if found is not None and fact.order >= found[0]:
+        for message in sorted(_messages(runs), key=itemgetter(0, 1, 2)) if one_by_one else ():
+            if found is not None and message.order >= found[0]:
                 break
-            if self._shows_subscriber(fact):
-                found = fact.order, 1 - fact.side
+            if self._shows_subscriber(message):
+                found = message.order, 1 - message.side
                 break
         if found is None:
             return []
@@ -155,12 +155,12 @@ class TypeInference:
         for each, found in zip((side, 1 - side), types, strict=True):
             stream = self.view.streams[each]
             is_silent = stream.reading is None and self.view.tcp.listener is None
-            if not self._has_said(stream) and (stream.is_midstream or is_silent):
+            if not self._type_was_known(stream) and (stream.is_midstream or is_silent):
                 self.types[each] = stream.inferred_type = found
         self.is_over = True
         self.release()
 
-    def _has_said(self, stream: SideStream) -> bool:
+    def _type_was_known(self, stream: SideStream) -> bool:
         """Whether a side's type was known before the inference. A later announcement applies from then on."""
         known = stream.units.type_known
         return stream.assumed_type is not None or (known is not None and known <= self.since)
@@ -185,7 +185,7 @@ class TypeInference:
             )
             self._looked_at += len(run.first)
             self._last_packets[side] = max(self._last_packets[side], int(run.packets.max()))
-            self._others_said[side] = True
+            self._sent_other[side] = True
         self.budget.held += HEAD_COST * (len(heads) - before)
         for asked in self._asked[side].values() if own else ():
             asked.matches = 0
@@ -195,31 +195,31 @@ class TypeInference:
     def _limit(self, side: int) -> None:
         """Stop watching messages that cannot show more, or need too much memory."""
         is_full = len(self._heads[side]) > MAX_HEADS or self._looked_at > MAX_MESSAGES or self.budget.is_exceeded
-        if all(self._others_said) or is_full:
+        if all(self._sent_other) or is_full:
             self.release()
 
-    def _shows_subscriber(self, fact: ConnectionFact) -> bool:
+    def _shows_subscriber(self, message: MessageStart) -> bool:
         """Whether this message completes the evidence that the other side is a subscriber.
 
         The other side must have sent only subscriptions, and this must be the first message that one of them matches.
         """
         if not self._watches_messages:
             return False
-        side, other = fact.side, 1 - fact.side
+        side, other = message.side, 1 - message.side
         self._looked_at += 1
-        if fact.subscription:
-            self._take_subscription(fact)
+        if message.subscription:
+            self._take_subscription(message)
         else:
-            self._others_said[side] = True
-        self._last_packets[side] = max(self._last_packets[side], fact.packet)
+            self._sent_other[side] = True
+        self._last_packets[side] = max(self._last_packets[side], message.packet)
         for asked in self._asked[side].values():
             asked.matches = 0
-        head = fact.head[:HEAD]
+        head = message.head[:HEAD]
         asked_for = [asked for topic, asked in self._asked[other].items() if head.startswith(topic)]
-        if asked_for and not self._others_said[other]:
+        if asked_for and not self._sent_other[other]:
             longest = asked_for[0] if len(asked_for) == 1 else max(asked_for, key=_topic_size)
-            longest.is_new &= fact.packet > longest.packet  # otherwise it was only read later
-            longest.matches += longest.is_new and fact.packet > self._last_packets[other]
+            longest.is_new &= message.packet > longest.packet  # otherwise it was only read later
+            longest.matches += longest.is_new and message.packet > self._last_packets[other]
             if longest.matches >= MIN_MATCHES:
                 return True
         if head not in self._heads[side]:
@@ -228,12 +228,12 @@ class TypeInference:
         self._limit(side)
         return False
 
-    def _take_subscription(self, fact: ConnectionFact) -> None:
-        topic, asked = fact.head[1:], self._asked[fact.side]
-        if fact.head[0] and 0 < len(topic) <= HEAD and len(asked) < MAX_ASKED:
-            is_new = not any(head.startswith(topic) for head in self._heads[1 - fact.side])
-            asked.setdefault(topic, Asked(topic, fact.packet, fact.offset, is_new))
-        elif not fact.head[0]:
+    def _take_subscription(self, message: MessageStart) -> None:
+        topic, asked = message.head[1:], self._asked[message.side]
+        if message.head[0] and 0 < len(topic) <= HEAD and len(asked) < MAX_ASKED:
+            is_new = not any(head.startswith(topic) for head in self._heads[1 - message.side])
+            asked.setdefault(topic, Asked(topic, message.packet, message.offset, is_new))
+        elif not message.head[0]:
             asked.pop(topic, None)
 
 
@@ -241,7 +241,7 @@ def _topic_size(asked: Asked) -> int:
     return len(asked.topic)
 
 
-def _messages(runs: tuple[list[MessageTable], list[MessageTable]]) -> Iterator[ConnectionFact]:
+def _messages(runs: tuple[list[MessageTable], list[MessageTable]]) -> Iterator[MessageStart]:
     for side, own in enumerate(runs):
         for run in own:
             if run.regime.framing is not Framing.V2:
@@ -249,7 +249,7 @@ def _messages(runs: tuple[list[MessageTable], list[MessageTable]]) -> Iterator[C
             firsts, orders, packets = run.first.tolist(), run.orders.tolist(), run.packets.tolist()
             for row, (frame, may_be) in enumerate(zip(firsts, _may_subscribe(run).tolist(), strict=True)):
                 head = run.head(frame, 1 + HEAD) or b""
-                yield ConnectionFact(orders[row], side, int(run.offsets[frame]), packets[row], head, may_be)
+                yield MessageStart(orders[row], side, int(run.offsets[frame]), packets[row], head, may_be)
 
 
 def _may_subscribe(run: MessageTable) -> NDArray[np.bool_]:

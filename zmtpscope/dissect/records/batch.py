@@ -48,8 +48,8 @@ def side_number(conn: int | None, side: int | None) -> int:
 
 
 class Unit(NamedTuple):
-    """The octets of one greeting or frame and its regime, to make its field tree again. Without a regime, `tree` is
-    set."""
+    """The octets of one greeting or frame and its regime, from which its field tree can be made again. Without a
+    regime, `tree` is set."""
 
     regime: Regime | None
     offset: int

@@ -69,12 +69,12 @@ class BehindTopics:
             whole = None if run.payloads is None else run.payloads[row]
             if whole is not None and whole.protocol != TEXT:
                 continue
-            told = self._told(run.data[start + size : stop])
-            if told is not None:
-                summary = as_summary(f"{to_text(run.data[start : start + size])} {told.summary}")
-                yield row, Dissected(told.protocol, summary, told.fields)
+            made = self._dissected(run.data[start + size : stop])
+            if made is not None:
+                summary = as_summary(f"{to_text(run.data[start : start + size])} {made.summary}")
+                yield row, Dissected(made.protocol, summary, made.fields)
 
-    def _told(self, octets: bytes) -> Dissected | None:
+    def _dissected(self, octets: bytes) -> Dissected | None:
         """Dissect the octets after a topic, or return None."""
         front = octets[:MAX_BETWEEN]
         content = octets[len(front) - len(front.lstrip(BETWEEN)) :]
@@ -83,9 +83,9 @@ class BehindTopics:
                 if dissector.name not in self._made:
                     self._made[dissector.name] = self.registry.make(dissector)
                 each = self._made[dissector.name]
-                told = None if each is None else result_at_once(each, content)
-                if told is not None:
-                    return told
+                made = None if each is None else result_at_once(each, content)
+                if made is not None:
+                    return made
         return None
 
 

@@ -176,7 +176,8 @@ class Close(NamedTuple):
     failed: bool
     """Whether the connection ended without the intention of the side that opened it."""
     unsecured: str | None
-    """Description of the messages exchanged with a client that is too old for security, if the listener is not."""
+    """Description of the messages exchanged with a client too old for security, if the listener's version supports it.
+    """
     first: Stamp
     """The first FIN or RST, after which the client may open another connection."""
 
@@ -216,7 +217,7 @@ class ZreClose(NamedTuple):
 
 
 class ZreBeacon(NamedTuple):
-    """A beacon of a node. It decides itself, and `stream` is that of its flow."""
+    """A beacon of a node. The datagram itself decides the fact, and `stream` is that of its flow."""
 
     arrival: Arrival
     stream: Stream

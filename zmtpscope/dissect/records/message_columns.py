@@ -143,8 +143,8 @@ class Made(NamedTuple):
 class Payloads:
     """The field `payload` of each message: protocol, summary and fields.
 
-    `texts` contains the frames with plain text or JSON, long ones truncated. `texts.index` is the last frame of a
-    message, and a plain text message has its last `counts` frames.
+    `texts` contains the frames with plain text or JSON, long ones truncated. `texts.index[row]` is the last frame of a
+    message. The text of a message is in its last `counts[row]` frames.
     """
 
     inside: NDArray[np.int8]

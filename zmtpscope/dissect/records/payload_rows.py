@@ -128,11 +128,11 @@ class PayloadRows:
         side, wanted = self.side, self._wanted
         if wanted.claims and not self.unseen and int(run.offsets[-1]) < self._whole_to(sender) and side.recognises_json:
             asked = asked_rows(run, side.shapes, wanted._replace(json=True))
-            if not asked.json or (not asked.unknown and self._hears_each(asked.json, len(run.first))):
+            if not asked.json or (not asked.unknown and self._reaches_each(asked.json, len(run.first))):
                 return asked
         return asked_rows(run, side.shapes, wanted)
 
-    def _hears_each(self, rows: list[int], count: int) -> bool:
+    def _reaches_each(self, rows: list[int], count: int) -> bool:
         """Whether at most `MAX_UNCLAIMED` messages lie before each claimed row, so that dissection reaches all
         `rows`."""
         unclaimed = self.side.unclaimed

@@ -244,7 +244,8 @@ def word_of_sender(name: str) -> Derive:
 
 
 def common(record: str) -> dict[str, Derive]:
-    """Return the functions for `COMMON` and `STREAM`, in order."""
+    """Return the functions that derive the columns of the fields that records of type `record` share with others
+    (`COMMON` and `STREAM`), by field name, in field order."""
     return {
         "schema": lambda columns: Integers(np.full(len(columns), SCHEMA)),
         "record": lambda columns: columns.same(record),

@@ -67,7 +67,7 @@ class Summary:
     attempts: Counter[str] = field(default_factory=Counter)
     """TCP connections that were never established, by outcome (`findings/attempts.py`)."""
     tried: list[tuple[str, str]] = field(default_factory=list)
-    """Outcome, and a sentence with client and endpoint, the most frequent first."""
+    """Failed attempts to connect: (outcome, sentence with client and endpoint), the most frequent first."""
     datagrams: int = 0
     datagram_kinds: Counter[str] = field(default_factory=Counter)
     versions: Counter[str] = field(default_factory=Counter)

@@ -22,7 +22,8 @@ FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def words_of(data: bytes, starts: Int64, sizes: Int64, count: int) -> list[UInt64]:
-    """Return `start..start + size` as words, padded with zeros. All words lie in `data`."""
+    """Return the first `count` words of each topic `data[start : start + size]`, padded with zeros. All words lie in
+    `data`."""
     octets = np.frombuffer(data, np.uint8)
     windows = np.lib.stride_tricks.as_strided(octets, (len(octets) - WORD + 1, WORD), (1, 1), writeable=False)
     words = []

@@ -100,7 +100,7 @@ class Subscriptions:
         """Whether all current subscriptions are known."""
         self._open = Trie()
         self._weight = 0
-        """Octets that `FEW` limits."""
+        """Total octets of the names, plus `PER_TOPIC` each, which `FEW` limits."""
         self._most = 0
         """Octets of the longest name so far."""
 

@@ -128,9 +128,11 @@ class Assembly:
             self.frame_end = context.arrivals.at(last)
 
     def _take_whole(self, carried: int, context: Context) -> tuple[bool, bool]:
-        """Take the complete messages, up to one with too many frames, and a part of that.
+        """Emit the complete messages before the first with more than `MAX_FRAMES` frames, and the first part of that
+        message.
 
-        Returns whether it took any, and whether it took a part, so that more may follow.
+        The first `carried` frames arrived earlier. Returns whether it emitted anything, and whether it emitted a part,
+        so that complete messages may follow.
         """
         frames = self.carried
         whole = len(frames.offsets)
@@ -158,7 +160,7 @@ class Assembly:
         return has_whole or in_parts, in_parts
 
     def _goes_on(self, columns: FrameColumns, context: Context) -> bool:
-        """Carry the frames in place if the message does not end with them; return whether it does not."""
+        """Append frames that do not end the message to the carried ones; return whether the message continues."""
         carried = self.carried
         waits = carried.bodies[-1] + carried.sizes[-1] > context.end
         if waits or (carried.flags[-1] & (MORE | ENCRYPTED)) != MORE or ends_message(as_array(columns.flags)).any():

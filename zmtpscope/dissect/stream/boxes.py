@@ -63,7 +63,7 @@ class Opened:
     steps: list[Step] = field(default_factory=list)
     """Results for frames, in order."""
     columns: FrameColumns = field(default_factory=FrameColumns)
-    """Unchanged frames after these."""
+    """Unchanged frames after the frames of `steps`."""
     closed: list[tuple[int, int]] = field(default_factory=list)
     """MESSAGEs that stay encrypted: stream offset, and ordinal of the deciding segment."""
     notes: list[Note] = field(default_factory=list)

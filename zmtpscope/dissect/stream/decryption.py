@@ -61,7 +61,7 @@ class Decryption:
         self._is_from_the_start = True
         """Whether all boxes so far were opened, without losses."""
         self._steps: Counter[str] = Counter()
-        """Attempts by handshake step."""
+        """Attempts to open a box, by handshake step."""
 
     @property
     def waits_from(self) -> int | None:
@@ -152,7 +152,7 @@ class Decryption:
     # -- MESSAGEs ----------------------------------------------------------------------------------------------------
 
     def _open_rows(self, sealed: Sealed, made: Opened, rows: list[Row]) -> None:
-        """Open MESSAGEs and parse them. The last may wait."""
+        """Open MESSAGEs and parse their contents. The last MESSAGE waits if it is incomplete."""
         if not rows:
             return
         session = self.session

@@ -48,7 +48,7 @@ HTTP_STATUS = re.compile(rb"HTTP/1\.[01] [1-5]\d\d")
 """Begin of the answer of a server that expects no TLS."""
 
 EAGER = 1024
-"""Up to here every segment may settle the version; then each doubling of the octets may."""
+"""Octets of a side up to which each new segment starts a negotiation; after that, each doubling does."""
 
 
 class Negotiation:
@@ -64,7 +64,7 @@ class Negotiation:
         self.streams = streams
         self.forced = forced
         self.greeted_since: int | None = None
-        """Ordinal of the segment that showed that a side speaks ZMTP, or begins like it, if the version did."""
+        """Ordinal of the segment that settled the version, if a side then spoke ZMTP or had begun like it."""
         self.settled = False
         self.decision: Decision | None = None
         self.version: str | None = None
@@ -124,8 +124,8 @@ class Negotiation:
         return True
 
     def _one_waits(self, block: BlockView, last: Arrival) -> bool:
-        """Whether a side waits too long or sends too much before the segment `last`. Capture times may run
-        backwards."""
+        """Whether a side, up to the segment `last`, sends `PREFIX_LIMIT` octets, or any octets `WAIT_LIMIT` after the
+        first ones. Capture times may run backwards, so each segment is checked."""
         one, other = self.tcp[0].pieces, self.tcp[1].pieces
         first = one[0] if block.ordinals[one[0]] <= block.ordinals[other[0]] else other[0]
         latest = block.times[first] + WAIT_LIMIT

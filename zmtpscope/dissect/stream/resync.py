@@ -375,10 +375,10 @@ class FrameSearch:
         first = self.base + max(0, octets)
         if segments > 0:
             first = max(first, sorted(self.edges)[segments])
-        self.give_up_in_front_of(first)
+        self.give_up_before(first)
 
-    def give_up_in_front_of(self, offset: int) -> None:
-        """Forget earlier octets and their trials."""
+    def give_up_before(self, offset: int) -> None:
+        """Forget the octets before `offset`, and the trials that began there."""
         del self.data[: offset - self.base]
         self.base = offset
         self.at = max(self.at, self.base)

@@ -79,11 +79,11 @@ class Searching:
         return Found(None, arrival, b"")
 
     def _count_held(self) -> None:
-        """Restart this search at the end if all sides together hold too much."""
+        """Count the octets held by this search; restart it at the end if all sides together hold too much."""
         octets = sum(search.held_octets for search in self.searches)
         if not self.held_octets.may_hold(octets):
             for search in self.searches:
-                search.give_up_in_front_of(search.end)
+                search.give_up_before(search.end)
             octets = 0
         self.held_octets.hold_elsewhere(octets)
 

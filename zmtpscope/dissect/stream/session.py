@@ -44,12 +44,12 @@ ALWAYS_TRIED = 16
 
 
 class _ServerPair(NamedTuple):
-    """The key of HELLO and WELCOME, made from S and c' or from s and C'."""
+    """The key of HELLO and WELCOME, made from S and c' or from s and C' (curve.md 1)."""
 
     key: bytes
     server: bytes
     """S, the server's long-term public key (curve.md 1)."""
-    fact: bool
+    is_given: bool
     """Whether the key files give it for this connection."""
 
     def __repr__(self) -> str:
@@ -209,7 +209,7 @@ class Session:
         """Note that no more boxes will open, for lack of a key."""
         if not self.settled:
             self.hopeless = True
-            opened = self._pair is not None and self._pair.fact
+            opened = self._pair is not None and self._pair.is_given
             self.unfit = self._secrets is not None and self._met_box_of_k and not opened
 
     def notes(self, arrival: Arrival) -> list[Note]:

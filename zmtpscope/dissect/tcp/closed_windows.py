@@ -59,7 +59,7 @@ def take(side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> No
         if window is not None:
             _end(peer, window, OPENED, at.time, at.ordinal)
     elif window is not None:
-        window.say_again(header.acknowledgment, at.time)
+        window.announce_again(header.acknowledgment, at.time)
     elif peer.fin is None:  # otherwise it has no more to send
         ahead = 0 if peer.next < 0 else distance(header.acknowledgment, peer.next)
         reached = header.acknowledgment if ahead >= 0 else peer.next
@@ -74,7 +74,7 @@ def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
     window = side.closed_window
     if window is not None:
         until = UNTIL_CLOSE.get(close_how, UNSEEN)
-        _end(side, window, until, window.last_said if until == UNSEEN else end.time, end.ordinal)
+        _end(side, window, until, window.last_announced if until == UNSEEN else end.time, end.ordinal)
 
 
 def running_stall(side: TcpSide, now: int, ordinal: int) -> Stall | None:
@@ -92,7 +92,7 @@ def _look_at_sender(side: TcpSide, window: ClosedWindow, header: SegmentHeader, 
     A segment longer than a probe proves an announcement that was not captured.
     """
     if distance(header.sequence + header.length, window.reached) > PROBE:
-        _end(side, window, UNSEEN, window.last_said, at.ordinal)
+        _end(side, window, UNSEEN, window.last_announced, at.ordinal)
     elif header.flags & FIN:  # no data is left to send
         _end(side, window, DISCONNECTED, at.time, at.ordinal)
     elif header.length or distance(header.sequence, window.edge) < 0:

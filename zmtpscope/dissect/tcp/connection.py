@@ -107,8 +107,8 @@ class TcpSide:
         self.unanswered: Unanswered | None = None
         """Retransmitted octets without an acknowledgment."""
         self.unread: tuple[tuple[Arrival, int, bool], ...] = ()
-        """The deciding segment and the first packet where the side's system begins to acknowledge late, or (True) at
-        once again, until reported."""
+        """Unreported changes of the delay of acknowledgments: (deciding segment, first packet, True: at once again,
+        False: late)."""
         self.outages: Intervals[Outage] | None = None
         self.losses: Outage | None = None
         """Sum of the short outages: data was sent again and soon acknowledged."""

@@ -333,7 +333,7 @@ class Flows:
         side.next = (side.next + 1) % MODULUS
 
     def _least_missed(self) -> Connection:
-        """Return the connection to evict."""
+        """Return the connection to evict: the oldest silent one, or else the oldest."""
         while self.silent:
             connection, _ = self.silent.popitem(last=False)
             if not any(side.has_spoken() for side in connection.tcp):

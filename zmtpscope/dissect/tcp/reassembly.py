@@ -19,9 +19,9 @@ from zmtpscope.dissect.tcp.out_of_order import AckMark, Hole, OutOfOrder, Piece,
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 
 HOLE_PACKETS = 64
-"""Packets after which a hole is declared once the other side has acknowledged past it."""
+"""Packets of a connection after which a hole that the other side has acknowledged is declared."""
 HOLE_TIME = 1_000_000_000
-"""Nanoseconds, by the connection's clock, after which the same happens."""
+"""Nanoseconds, by the connection's clock, after which such a hole is declared."""
 SIDE_OCTETS, SIDE_SEGMENTS = 8 << 20, 8192
 """Maximum octets, and segments, that wait after one hole."""
 ALL_OCTETS = 64 << 20

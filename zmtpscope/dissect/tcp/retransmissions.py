@@ -38,7 +38,7 @@ def take(side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> No
     if header.flags & (SYN | RST) or not header.flags & ACK:
         return
     if peer.unanswered is not None:
-        _hear(peer, peer.unanswered, header, at)
+        _take_answer(peer, peer.unanswered, header, at)
     if side.next < 0 or peer.acknowledged < 0 or side.closed_window is not None:
         return
     ahead, acknowledged = distance(header.sequence, side.next), distance(peer.acknowledged, side.next)
@@ -72,7 +72,7 @@ def _unanswered(side: TcpSide, peer: TcpSide, at: Arrival) -> Unanswered:
     return side.unanswered
 
 
-def _hear(sender: TcpSide, again: Unanswered, header: SegmentHeader, at: Arrival) -> None:
+def _take_answer(sender: TcpSide, again: Unanswered, header: SegmentHeader, at: Arrival) -> None:
     """Process a segment of the other side, which may acknowledge the octets that `sender` has sent again."""
     if distance(header.acknowledgment, again.edge) > 0 or not again.retransmissions:
         _end(sender, again, ACKNOWLEDGED, at.time, at.ordinal)

@@ -23,7 +23,7 @@ UNTIL_CLOSE = {"open": RUNNING, "fin": DISCONNECTED, "rst": DISCONNECTED}
 class ClosedWindow:
     """The other side's receive window while it is closed."""
 
-    __slots__ = ("begin", "edge", "last_said", "position", "probes", "reached")
+    __slots__ = ("begin", "edge", "last_announced", "position", "probes", "reached")
 
     def __init__(self, begin: Arrival, position: int, edge: int, reached: int) -> None:
         self.begin = begin
@@ -34,13 +34,13 @@ class ClosedWindow:
         """Sequence number of the first octet not accepted now; the octet of a probe may be accepted."""
         self.reached = reached
         """Sequence number after the last octet sent before the window closed."""
-        self.last_said = begin.time
+        self.last_announced = begin.time
         """Time of the last announcement that the window is closed."""
         self.probes = 0
 
-    def say_again(self, edge: int, now: int) -> None:
+    def announce_again(self, edge: int, now: int) -> None:
         """Process another announcement of the closed window: the octet of a probe may have been accepted."""
-        self.edge, self.last_said = edge, now
+        self.edge, self.last_announced = edge, now
         if distance(edge, self.reached) > 0:
             self.reached = edge
 
