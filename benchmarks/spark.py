@@ -181,12 +181,8 @@ def local(path: str, columns: str | None = None) -> Cost:
     settings = ReadSettings.parse({} if columns is None else {"columns": columns})
     names = column_names("message", settings.columns)
     begin, wall = time.process_time(), time.perf_counter()
-    options = settings.dissect_options(names)
-    rows = RowBatches(settings, names, options)
-    for batch in Analyser(options).run(open_captures([path], block_size=1 << 20)):
-        for _ in rows.add(batch):
-            pass
-    for _ in rows.finish():
+    rows = RowBatches(settings, names)
+    for _ in rows.convert(Analyser(rows.options).run(open_captures([path], block_size=1 << 20))):
         pass
     return Cost(time.process_time() - begin, wall=time.perf_counter() - wall)
 

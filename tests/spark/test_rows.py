@@ -32,15 +32,11 @@ def test_batches_are_as_large_as_they_may_be_and_no_larger(
 ) -> None:
     settings = ReadSettings(record=record)
     columns = column_names(record)
-    options = settings.dissect_options(columns)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(rows, "MAX_ROWS", most_rows)
         patched.setattr(rows, "LARGEST_BATCH", most_octets)
-        made = rows.RowBatches(settings, columns, options)
-        batches = []
-        for batch in Analyser(options).run(open_captures(FILES, block_size=block)):
-            batches += made.add(batch)
-        batches += made.finish()
+        made = rows.RowBatches(settings, columns)
+        batches = [*made.convert(Analyser(made.options).run(open_captures(FILES, block_size=block)))]
     schema = to_arrow_schema(settings.schema(columns), timezone="UTC")
     assert all(batch.schema == schema for batch in batches)
     assert all(batch.num_rows <= most_rows for batch in batches)

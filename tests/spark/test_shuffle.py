@@ -115,7 +115,7 @@ def test_a_worker_holds_few_chunks_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(shuffle, "CHUNKS_IN_A_BATCH", 7)
     run = Run([str(PUBSUB)], [range(1)], 20, ReadSettings())
     batches = list(SplitStage(run).read([pa.record_batch([pa.array([0])], names=["id"])]))
-    octets = [[len(chunk.octets) + len(chunk.table) for chunk in chunks_of(batch)] for batch in batches]
+    octets = [[len(chunk.octets) + len(chunk.table) for chunk in chunks_of([batch])] for batch in batches]
     assert all(sum(some[:-1]) < 1200 and len(some) <= 7 for some in octets)
     assert max(map(len, octets)) == 7
     assert max(map(sum, octets)) >= 1200

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from itertools import chain
 from typing import Any, NamedTuple
@@ -85,10 +85,11 @@ def batch_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def chunks_of(batch: pa.RecordBatch) -> Iterable[Chunk]:
+def chunks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
     """Yield chunks of a table, with a copy of the octets of one chunk at a time."""
-    for row in range(batch.num_rows):
-        yield Chunk(*(column[row].as_py() for column in batch.columns))
+    for batch in batches:
+        for row in range(batch.num_rows):
+            yield Chunk(*(column[row].as_py() for column in batch.columns))
 
 
 def segments_chunk(partition: int, rows: SegmentRows, taken: Column, octets: bytes) -> Chunk:

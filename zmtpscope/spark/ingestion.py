@@ -36,7 +36,7 @@ from zmtpscope.spark.reading import Paths, find_captures
 from zmtpscope.spark.rows import selected
 from zmtpscope.spark.scan import records_apart
 from zmtpscope.spark.schemas import TIME, column_names, schema
-from zmtpscope.spark.sending import on_workers
+from zmtpscope.spark.sending import numbers_in, on_workers
 from zmtpscope.spark.sessions import register
 from zmtpscope.spark.settings import NUMBERS_OF_CONNECTIONS, ReadSettings, SettingsError, one_sentence
 from zmtpscope.spark.shuffle import AnalyserStage, Run
@@ -202,13 +202,12 @@ class WriterStage:
         with one_sentence():
             check_on_worker(self.run.files)
             settings, options = self.run.settings, self.run.settings.export_options()
-            for batch in batches:
-                for task in batch.column(0).to_pylist():
-                    parts = self._parts(f"part-{task:05}", options)
-                    for index in self.run.tasks[task]:
-                        for records in records_apart(self.run.files[index], settings, options, compares=True):
-                            parts.add(records)
-                    yield batch_of([written_chunk(each) for each in parts.finish()])
+            for task in numbers_in(batches):
+                parts = self._parts(f"part-{task:05}", options)
+                for index in self.run.tasks[task]:
+                    for records in records_apart(self.run.files[index], settings, options, compares=True):
+                        parts.add(records)
+                yield batch_of([written_chunk(each) for each in parts.finish()])
 
     def compare(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the records that follow from the facts of all partitions; yield all files written."""
@@ -229,12 +228,11 @@ class WriterStage:
 
 
 def _facts(batches: Iterable[pa.RecordBatch], written: list[Part]) -> Iterator[Chunk]:
-    for batch in batches:
-        for chunk in chunks_of(batch):
-            if chunk.kind == Kind.WRITTEN:
-                written.append(pickle.loads(chunk.octets))
-            else:
-                yield chunk
+    for chunk in chunks_of(batches):
+        if chunk.kind == Kind.WRITTEN:
+            written.append(pickle.loads(chunk.octets))
+        else:
+            yield chunk
 
 
 def written_chunk(part: Part) -> Chunk:

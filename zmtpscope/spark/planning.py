@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from zmtpscope.spark.balance import file_tasks, large_flows
-from zmtpscope.spark.flows import FlowFilter, flow_conditions
+from zmtpscope.spark.flows import FlowFilter
 from zmtpscope.spark.paths import NO_TABLES, FoundCaptures, find_paths, given_paths
 from zmtpscope.spark.sending import SentToWorkers
 from zmtpscope.spark.settings import ReadSettings, SettingsError, one_sentence
@@ -44,16 +44,14 @@ class SharedScan:
     def of(files: Mapping[str, int], settings: ReadSettings, columns: Sequence[str]) -> SharedScan:
         octets = sum(files.values())
         partitions = 1 if settings.needs_one_reader else settings.partitions or min(useful_scans(octets), MAX_SCANS)
-        endpoints = flow_conditions(settings.ports, settings.hosts)
-        large = large_flows([*files], octets, partitions, endpoints) if partitions > 1 else {}
+        large = large_flows([*files], octets, partitions, settings.endpoints) if partitions > 1 else {}
         return SharedScan([*files], settings, [*columns], partitions, large)
 
     def rows(self, partition: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition. Raises `CaptureError`."""
         from zmtpscope.spark.scan import scan
 
-        endpoints = flow_conditions(self.settings.ports, self.settings.hosts)
-        flows = FlowFilter(partition, self.partitions, endpoints, self.large)
+        flows = FlowFilter(partition, self.partitions, self.settings.endpoints, self.large)
         yield from scan(self.files, self.settings, self.columns, flows)
 
 

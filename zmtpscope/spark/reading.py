@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from zmtpscope.capture import CaptureError
 from zmtpscope.spark.paths import ANY_NAME, FoundCaptures, Lookup, find_paths
 from zmtpscope.spark.planning import MAX_SCANS, Scan, plan_scan, useful_scans
-from zmtpscope.spark.sending import on_workers
+from zmtpscope.spark.sending import numbers_in, on_workers
 from zmtpscope.spark.sessions import register
 from zmtpscope.spark.settings import ReadSettings, one_sentence
 from zmtpscope.spark.shuffle import Run, shuffled
@@ -53,9 +53,8 @@ class ScanStage:
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with one_sentence():
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    yield from self.scan.rows(number)
+            for number in numbers_in(batches):
+                yield from self.scan.rows(number)
 
 
 def skipped(paths: Paths, **options: Any) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -34,10 +34,11 @@ class RowBatches:
     Several blocks become one batch, because each batch costs as much as a thousand rows.
     """
 
-    def __init__(self, settings: ReadSettings, columns: Sequence[str], options: Options) -> None:
+    def __init__(self, settings: ReadSettings, columns: Sequence[str]) -> None:
+        self.options = settings.dissect_options(columns)
+        """What the analyser makes, so that the columns can be filled."""
         self._record = record = settings.record
         self._filter = settings.parsed_filter()
-        self._options = options
         self._folders = settings.folders
         sources = {TIME: "ts_ns"} | dict.fromkeys(self._folders, "file")
         wanted = dict.fromkeys(sources.get(name, name) for name in columns)
@@ -47,9 +48,15 @@ class RowBatches:
         self._waiting: Batch | None = None
         self._rows = self._octets = 0
 
+    def convert(self, batches: Iterable[Batch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of all batches."""
+        for batch in batches:
+            yield from self.add(batch)
+        yield from self.finish()
+
     def add(self, batch: Batch) -> Iterator[pa.RecordBatch]:
         """Add rows; yield batches that are full."""
-        part = selected(batch.of_type(self._record), self._filter, self._options)
+        part = selected(batch.of_type(self._record), self._filter, self.options)
         if self._waiting is None:
             self._waiting = part
         else:
@@ -67,7 +74,7 @@ class RowBatches:
     def finish(self) -> Iterator[pa.RecordBatch]:
         if self._waiting is not None and self._rows:
             waiting, self._waiting, self._rows, self._octets = self._waiting, None, 0, 0
-            held = arrow_batch(waiting, self._record, self._held_schema, self._options)
+            held = arrow_batch(waiting, self._record, self._held_schema, self.options)
             yield from map(self._as_spark_takes_it, _pieces(held))
 
     def _as_spark_takes_it(self, batch: pa.RecordBatch) -> pa.RecordBatch:

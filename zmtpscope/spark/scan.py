@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from zmtpscope.capture import CaptureError, reopen_captures
+from zmtpscope.capture import reopen_captures
 from zmtpscope.capture.captures import Captures
 from zmtpscope.capture.merge import read_merged
 from zmtpscope.capture.packets import PacketBlock
 from zmtpscope.capture.statistics import FileReports
 from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.records import DERIVED
-from zmtpscope.spark.flows import FlowFilter, flow_conditions
+from zmtpscope.spark.flows import FlowFilter
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.settings import ReadSettings
 from zmtpscope.spark.storage import check_on_worker, open_again
@@ -33,24 +33,19 @@ def scan(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one partition. Raises `CaptureError`."""
     check_on_worker(files)
-    options = settings.dissect_options(columns)
-    rows = RowBatches(settings, columns, options)
+    rows = RowBatches(settings, columns)
     block_size = BLOCK_SIZE if flows.partitions == 1 else LARGE_BLOCK_SIZE
     captures = reopen_captures(files, settings.span, block_size=block_size)
-    analyser = Analyser(options, comparing=settings.compares)
-    for batch in _with_derived(_analysed(analyser, captures, settings, flows), settings):
-        yield from rows.add(batch)
-    yield from rows.finish()
+    analyser = Analyser(rows.options, comparing=settings.compares)
+    yield from rows.convert(_with_derived(_analysed(analyser, captures, settings, flows), settings))
 
 
 def scan_apart(files: Sequence[str], settings: ReadSettings, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read files as separate captures. Raises `CaptureError`."""
-    options = settings.dissect_options(columns)
+    rows = RowBatches(settings, columns)
     for file in files:
-        rows = RowBatches(settings, columns, options)
-        for batch in _with_derived(records_apart(file, settings, options, compares=settings.compares), settings):
-            yield from rows.add(batch)
-        yield from rows.finish()
+        records = records_apart(file, settings, rows.options, compares=settings.compares)
+        yield from rows.convert(_with_derived(records, settings))
 
 
 def records_apart(file: str, settings: ReadSettings, options: Options, *, compares: bool) -> Iterator[Batch]:
@@ -60,7 +55,7 @@ def records_apart(file: str, settings: ReadSettings, options: Options, *, compar
         opened = open_again(file, settings.span, reports)
         return read_merged([] if opened is None else [opened], BLOCK_SIZE, reports)
 
-    flows = FlowFilter(0, 1, flow_conditions(settings.ports, settings.hosts))
+    flows = FlowFilter(0, 1, settings.endpoints)
     yield from _analysed(Analyser(options, comparing=compares), Captures([file], read, None), settings, flows)
 
 
@@ -70,12 +65,8 @@ def _analysed(analyser: Analyser, captures: Captures, settings: ReadSettings, fl
         yield from analyser.feed(flows.select(block))
         if settings.fails and captures.problems:
             break
-    if settings.fails and captures.problems:
-        problem = captures.problems[0]
-        raise CaptureError(problem.file, problem.text, offset=problem.offset or None)
-    statistics = captures.statistics
-    set_back, last = statistics.set_back(), statistics.end_time()
-    yield from analyser.finish(statistics.dropped(), captures.problems, set_back=set_back, last=last)
+    settings.refuse(captures.problems)
+    yield from analyser.finish_captures(captures)
 
 
 def _with_derived(batches: Iterator[Batch], settings: ReadSettings) -> Iterator[Batch]:

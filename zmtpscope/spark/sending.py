@@ -34,6 +34,12 @@ def on_workers(stage: Stage) -> Stage:
     return run
 
 
+def numbers_in(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    """Yield the rows of a stage, which are numbers of tasks or partitions."""
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
 def _load(octets: bytes) -> Any:
     """Unpickle on a worker, which may only have the standard library."""
     import os

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from zmtpscope.capture import ALWAYS, CaptureError, TimeSpan
+from zmtpscope.capture import ALWAYS, CaptureError, CaptureProblem, TimeSpan
 from zmtpscope.option_texts import LAST_PORT, READ_OPTIONS, Body, DecodeAs, ReadOptions, nearest
 from zmtpscope.records import ACROSS, PLURALS, SECOND
+from zmtpscope.spark.flows import Endpoints, flow_conditions
 from zmtpscope.spark.folders import FolderColumn, folder_columns
 from zmtpscope.spark.paths import PATH_OPTIONS, FoundCaptures, Lookup
 from zmtpscope.spark.schemas import check_schema, column_field, record_name, table_columns
@@ -189,6 +190,17 @@ class ReadSettings:
         if self.since is None and self.until is None:
             return ALWAYS
         return TimeSpan(self.since or ALWAYS.since, self.until or ALWAYS.until)
+
+    @property
+    def endpoints(self) -> tuple[Endpoints, ...]:
+        """The conditions on connections: one of the ports, and one of the hosts."""
+        return flow_conditions(self.ports, self.hosts)
+
+    def refuse(self, problems: Sequence[CaptureProblem]) -> None:
+        """Raise `CaptureError` for damaged files, if they fail the query."""
+        if self.fails and problems:
+            problem = problems[0]
+            raise CaptureError(problem.file, problem.text, offset=problem.offset or None)
 
     def check_schema(self, declared: StructType) -> None:
         """Check that a user's schema fits `record`. Raises `SettingsError`."""

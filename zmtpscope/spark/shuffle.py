@@ -13,7 +13,6 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from zmtpscope.capture import CaptureError
 from zmtpscope.capture.statistics import FileReports, run_statistics
 from zmtpscope.diagnosis.derivation import Derivation, derived_records
 from zmtpscope.dissect import Analyser, Batch, Options
@@ -21,10 +20,10 @@ from zmtpscope.records import ACROSS, DERIVED
 from zmtpscope.spark.balance import file_tasks
 from zmtpscope.spark.chunks import DDL, ORDER, Chunk, Kind, batch_of, chunks_of, rows_chunk, rows_of
 from zmtpscope.spark.comparing import FactChunks, compare, derive_across, end_chunk, observed_chunks
-from zmtpscope.spark.flows import Endpoints, FlowFilter, flow_conditions
+from zmtpscope.spark.flows import FlowFilter
 from zmtpscope.spark.merging import Merger, TakenBlock
 from zmtpscope.spark.rows import RowBatches
-from zmtpscope.spark.sending import on_workers
+from zmtpscope.spark.sending import numbers_in, on_workers
 from zmtpscope.spark.settings import ReadSettings, one_sentence
 from zmtpscope.spark.splitting import Splitter, chunk_size, split
 from zmtpscope.spark.storage import check_on_worker, open_again
@@ -154,10 +153,6 @@ class Run:
         chunks = self.numbers(spark).mapInArrow(on_workers(SplitStage(self).read), DDL)
         return chunks.repartitionById(self.partitions, "partition").sortWithinPartitions(*ORDER)
 
-    @property
-    def endpoints(self) -> tuple[Endpoints, ...]:
-        return flow_conditions(self.settings.ports, self.settings.hosts)
-
 
 @dataclass(frozen=True)
 class SplitStage:
@@ -168,9 +163,8 @@ class SplitStage:
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with one_sentence():
             check_on_worker(self.run.files)
-            for batch in batches:
-                for task in batch.column(0).to_pylist():
-                    yield from _batches(chain.from_iterable(map(self.chunks, self.run.tasks[task])))
+            for task in numbers_in(batches):
+                yield from _batches(chain.from_iterable(map(self.chunks, self.run.tasks[task])))
 
     def chunks(self, index: int) -> Iterator[Chunk]:
         """Yield the chunks of one file. Raises `CaptureError` if it is damaged and that fails the job."""
@@ -178,10 +172,9 @@ class SplitStage:
         file = open_again(run.files[index], run.settings.span, reports)
         if file is not None:
             file.index = index
-        yield from split(file, index, Splitter(run.partitions, chunk_size(len(run.files)), run.endpoints), reports)
-        if run.settings.fails and reports.problems:
-            problem = reports.problems[0]
-            raise CaptureError(problem.file, problem.text, offset=problem.offset)
+        splitter = Splitter(run.partitions, chunk_size(len(run.files)), run.settings.endpoints)
+        yield from split(file, index, splitter, reports)
+        run.settings.refuse(reports.problems)
 
 
 @dataclass(frozen=True)
@@ -192,21 +185,15 @@ class AnalyserStage:
 
     def read(self, batches: Iterable[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
         with one_sentence():
-            settings = self.run.settings
-            options = settings.dissect_options(columns)
-            rows = RowBatches(settings, columns, options)
-            for partition in self.partitions(batches, options):
-                for batch in partition.batches():
-                    yield from rows.add(batch)
-            yield from rows.finish()
+            rows = RowBatches(self.run.settings, columns)
+            partitions = self.partitions(batches, rows.options)
+            yield from rows.convert(batch for partition in partitions for batch in partition.batches())
 
     def report(self, batches: Iterable[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Yield records, and the facts that the last stage compares."""
         with one_sentence():
-            settings = self.run.settings
-            options = settings.dissect_options(columns)
-            rows = RowBatches(settings, columns, options)
-            for partition in self.partitions(batches, options):
+            rows = RowBatches(self.run.settings, columns)
+            for partition in self.partitions(batches, rows.options):
                 place = 1 + partition.number % BESIDE_THE_COMPARISON
                 for batch, facts in partition.batches_and_facts():
                     found = facts + [rows_chunk(place, each) for each in rows.add(batch)]
@@ -215,9 +202,8 @@ class AnalyserStage:
                 yield batch_of([rows_chunk(place, each) for each in rows.finish()])
 
     def partitions(self, batches: Iterable[pa.RecordBatch], options: Options) -> Iterator[PartitionAnalysis]:
-        chunks = (chunk for batch in batches for chunk in chunks_of(batch))
-        for partition, some in groupby(chunks, attrgetter("partition")):
-            flows = FlowFilter(partition, self.run.partitions, self.run.endpoints)
+        for partition, some in groupby(chunks_of(batches), attrgetter("partition")):
+            flows = FlowFilter(partition, self.run.partitions, self.run.settings.endpoints)
             derivation = Derivation() if self.run.settings.record in DERIVED else None
             yield PartitionAnalysis(flows, some, self.run.files, options, derivation)
 
@@ -230,18 +216,14 @@ class ComparisonStage:
 
     def read(self, batches: Iterable[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
         with one_sentence():
-            options = self.run.settings.dissect_options(columns)
-            rows = RowBatches(self.run.settings, columns, options)
-            chunks = (chunk for batch in batches for chunk in chunks_of(batch))
-            for partition, some in groupby(chunks, attrgetter("partition")):
+            rows = RowBatches(self.run.settings, columns)
+            for partition, some in groupby(chunks_of(batches), attrgetter("partition")):
                 if partition:
                     for chunk in some:
                         yield from rows_of(chunk)
                 else:
                     last_stage = derive_across if self.run.settings.record in ACROSS else compare
-                    for made in last_stage(some, self.run.files, options):
-                        yield from rows.add(made)
-            yield from rows.finish()
+                    yield from rows.convert(last_stage(some, self.run.files, rows.options))
 
 
 def _batches(chunks: Iterable[Chunk]) -> Iterator[pa.RecordBatch]:

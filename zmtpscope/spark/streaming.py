@@ -31,7 +31,7 @@ from zmtpscope.dissect import Analyser, Batch, Options
 from zmtpscope.dissect.state import StateError
 from zmtpscope.records import DERIVED, PLURALS
 from zmtpscope.spark.capture_folder import Capture, CaptureFolder, MicroBatch, grown_since, next_micro_batch, path_now
-from zmtpscope.spark.flows import FlowFilter, flow_conditions
+from zmtpscope.spark.flows import FlowFilter
 from zmtpscope.spark.partition_state import PartitionState
 from zmtpscope.spark.rows import RowBatches
 from zmtpscope.spark.sending import SentToWorkers
@@ -142,13 +142,8 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, StreamPartition)
         with one_sentence(StateError):
-            settings = self.settings.read
-            columns = self._schema.fieldNames()
-            options = settings.dissect_options(columns)
-            rows = RowBatches(settings, columns, options)
-            for batch in self._batches(partition, options):
-                yield from rows.add(batch)
-            yield from rows.finish()
+            rows = RowBatches(self.settings.read, self._schema.fieldNames())
+            yield from rows.convert(self._batches(partition, rows.options))
 
     def _batches(self, partition: StreamPartition, options: Options) -> Iterator[Batch]:
         """Yield the records that the micro-batches after `partition.start` complete. The state after them is stored
@@ -159,7 +154,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
             state = PartitionState(Analyser(options, comparing=settings.compares))
         else:
             state = PartitionState.load(octets, options)
-        flows = FlowFilter(partition.number, partition.count, flow_conditions(settings.ports, settings.hosts))
+        flows = FlowFilter(partition.number, partition.count, settings.endpoints)
         take = partial(self._take, state, flows)
         for number in range(behind + 1, partition.start + 1):
             batch = folder.batch(number)
@@ -181,9 +176,8 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         """Read the packets of a micro-batch. Raises `CaptureError` for a damaged file if that fails the query."""
         settings = self.settings.read
         yield from state.take(batch, settings.span, flows.select)
+        settings.refuse(state.problems)
         for problem in state.problems:
-            if settings.fails:
-                raise CaptureError(problem.file, problem.text, offset=problem.offset)
             if flows.partition == 0:  # all partitions read the file
                 LOG.warning("zmtpscope: batch %d: %s", batch.number, problem)
 
