@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from zmtpscope.cli.parameters import CAPTURE, PACKETS, names_a_file
+from zmtpscope.cli.parameters import CAPTURE, PACKETS, Option, names_a_file
 from zmtpscope.cli.terminal import notify
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.live.capture.interfaces import Interface
@@ -21,19 +21,6 @@ USAGE = 2
 KILOBYTE = 1000
 STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 """Arguments of -w that mean standard output."""
-CAPTURE_ONLY = {
-    "filter_": "-f",
-    "no_promiscuous": "-p",
-    "snap_length": "-s",
-    "buffer": "-B",
-    "stop_after": "-a",
-    "ring": "-b",
-    "write_to": "-w",
-    "netns": "--netns",
-    "user": "--user",
-    "engine": "--engine",
-}
-"""Options that require -i, by the name of their parameter."""
 
 
 def parse_limits(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
@@ -149,9 +136,9 @@ def take_capture_filter(given: dict[str, Any]) -> None:
 
 def check_no_capture_options(given: dict[str, Any], path: str, why: str) -> None:
     """Raise `click.UsageError` for options that require -i, which a file does not have."""
-    for parameter, name in CAPTURE_ONLY.items():
-        if given[parameter]:
-            raise click.UsageError(f"{name} is for a capture with -i; {path} {why}")
+    for option in click.get_current_context().command.params:
+        if isinstance(option, Option) and option.heading == CAPTURE and given[str(option.name)]:
+            raise click.UsageError(f"{option.opts[0]} is for a capture with -i; {path} {why}")
 
 
 def list_interfaces(*, netns: str | None, as_json: bool) -> int:

@@ -27,15 +27,7 @@ if TYPE_CHECKING:
 PASSWORD_VARIABLE = "ZMTPSCOPE_PASSWORD"
 LARGEST_FILE = 1 << 20
 
-OPTIONS = {
-    "plain_file": "--plain-file",
-    "user": "--user",
-    "server_key": "--server-key",
-    "curve_file": "--curve-file",
-    "plain_users": "--plain-users",
-    "curve_server": "--curve-server",
-}
-
+OPTIONS = ("plain_file", "user", "server_key", "curve_file", "plain_users", "curve_server")
 TOGETHER = ({"plain_file"}, {"user"}, {"server_key"}, {"server_key", "curve_file"}, {"plain_users"}, {"curve_server"})
 
 
@@ -85,7 +77,7 @@ def given_security(given: Mapping[str, Any]) -> Security:
     if named == {"curve_file"}:
         raise click.UsageError("--curve-file is our own key; CURVE also needs the server's key: add --server-key")
     if named not in TOGETHER:
-        options = [OPTIONS[name] for name in OPTIONS if name in named]
+        options = [f"--{name.replace('_', '-')}" for name in OPTIONS if name in named]
         raise click.UsageError(f"{' and '.join(options)} are mutually exclusive: a peer has one mechanism and one role")
     try:
         if "plain_file" in named:
