@@ -19,8 +19,7 @@ from tests.suites import examples
 from zmtpscope.capture import open_captures
 from zmtpscope.dissect import Analyser, Batch, MessageTable, Options
 from zmtpscope.dissect.records.columns import Words
-from zmtpscope.export.arrow import arrow_batch, arrow_column, arrow_type, held_schema
-from zmtpscope.export.arrow_arrays import as_text, words
+from zmtpscope.export.arrow import arrow_batch, arrow_column, arrow_type, as_text, held_schema, words
 from zmtpscope.export.tables import by_type
 from zmtpscope.export.values import as_base64
 from zmtpscope.records import RECORDS, to_text

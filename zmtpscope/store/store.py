@@ -41,14 +41,13 @@ from zmtpscope.store.files import OctetsError, Spool
 from zmtpscope.store.keeping import Keeping, Kept
 from zmtpscope.store.lines import Lines
 from zmtpscope.store.packed import Int64
-from zmtpscope.store.packets import ShownPacket, with_secrets
+from zmtpscope.store.packets import ShownPacket, make_trees, with_secrets, without_secrets
 from zmtpscope.store.record_tables import PackedRecords
 from zmtpscope.store.rows import PackedRows
 from zmtpscope.store.seen import values_seen
 from zmtpscope.store.segment_index import SegmentIndex
 from zmtpscope.store.selecting import Selecting
 from zmtpscope.store.sorting import SortKeys, ordered
-from zmtpscope.store.trees import make_trees, without_secrets
 
 SMALL = 8192
 """Smaller chunks are joined with their neighbours, because each takes some kB."""
