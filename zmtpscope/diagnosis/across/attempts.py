@@ -27,15 +27,15 @@ AT_ONCE = SECOND
 
 
 class Tried(NamedTuple):
-    """Attempts at an endpoint with one outcome. `before` are ended earlier connections of the same clients; the
-    first connection after the attempts begins at `back_ns`, or 0."""
+    """Attempts at an endpoint with one outcome. `before` are earlier connections of the same clients that ended;
+    `back_ns` is the start of the first connection after the attempts, or 0."""
 
     endpoint: Endpoint
     findings: list[RunFinding]
     before: list[ObservedConnection]
     back_ns: int = 0
     served: Sequence[str] = ()
-    """Other clients that the endpoint served meanwhile."""
+    """Names of other clients that the endpoint served during the attempts."""
 
     @property
     def was_left(self) -> bool:
@@ -56,8 +56,8 @@ class Tried(NamedTuple):
 
 
 class Client(NamedTuple):
-    """Attempts of one client between two of its connections: `before` had ended, the next one begins at `back_ns`
-    (None if there is none)."""
+    """Attempts of one client between its connections: `before` had ended, and the next one begins at `back_ns` (None:
+    there is none)."""
 
     finding: RunFinding
     before: list[ObservedConnection]
@@ -92,7 +92,7 @@ def _left_ns(connection: ObservedConnection) -> int | None:
 
 
 def _is_back(connection: ObservedConnection) -> bool:
-    """Whether a client reached its peer, or itself."""
+    """Whether a client has reached its peer, or only itself."""
     return is_agreed(connection) or connection.finding("ZMTP-CONN-11") is not None
 
 
@@ -114,8 +114,8 @@ def tried_in_vain(knowledge: Knowledge, id_: str, patience: int) -> Iterator[Tri
 
 
 def _is_answered_too(finding: RunFinding, knowledge: Knowledge) -> bool:
-    """Whether ICMP, which hosts limit, rejected other attempts of the client, or others before and after were refused:
-    the capture lost that answer. Or it has only one direction of a connection of the client."""
+    """Whether an attempt without an answer probably got one. ICMP, which hosts limit, rejected other attempts of the
+    client; or attempts before and after it were refused; or only one direction of another connection was captured."""
     if finding.id != UNANSWERED or finding.ends is None:
         return False
     others = knowledge.findings_by_ends[finding.ends]
@@ -154,11 +154,11 @@ def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
 
 MAX_SERVED = 3
 MIN_SERVED = 2 * SECOND
-"""A client that connected between another one's attempts and stayed this long was served meanwhile."""
+"""Minimum stay (ns) of a client that connected between another client's attempts, as evidence that it was served."""
 
 
 def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
-    """Return the last connections: their end began the outage."""
+    """Return the connections that ended last: their end began the time without a connection."""
     ends = [(each, end) for each in connections if (end := _left_ns(each)) is not None]
     last = max((end for _, end in ends), default=0)
     return [each for each, end in ends if last - end < MIN_LATE]
@@ -203,9 +203,10 @@ def _is_between(connection: ObservedConnection, tried: Tried) -> bool:
 
 
 def in_turn(knowledge: Knowledge, id_: str) -> dict[str, str]:
-    """Return endpoints with the outcome `id_`, as subjects, each with a connection that may belong to the same socket.
+    """Return a text for each endpoint with the outcome `id_`: the client's connection to another endpoint, perhaps by
+    the same socket.
 
-    The client connected to another endpoint at about the same time, and is still connected.
+    The client connected to the other endpoint at about the same time, and is still connected.
     """
     tried = [each for each in knowledge.findings if each.id == id_ and each.client and each.endpoint]
     clients = {each.client for each in tried}

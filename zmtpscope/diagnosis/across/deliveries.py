@@ -42,12 +42,12 @@ ARRIVES_NS = SECOND // 2
 """A message that another subscriber got has arrived after this time, unless the receiver is blocked."""
 
 QUIET_NS = SECOND // 33
-"""After a silence of this length all messages have arrived, if the last one is later than that of the other
-subscriber."""
+"""After a silence of this length (ns) all messages have arrived, if the last one arrived later than the other
+subscriber's."""
 
 
 class Missed(NamedTuple):
-    """Messages, at least, that a sibling got and another subscriber did not."""
+    """A lower bound for the messages that `sibling` got and another subscriber did not."""
 
     messages: int
     sibling: Subscriber
@@ -256,7 +256,8 @@ def _ended_by_itself(earlier: Subscriber) -> bool:
 
 
 def _early(floor: int, since: int, siblings: Siblings) -> Missed | None:
-    """Return the most messages that a connected sibling got from `floor` until `since`."""
+    """Return the largest number of messages that a connected sibling got between the times `floor` and `since` (ns),
+    with that sibling."""
     if siblings.first_ns >= since:
         return Missed(0, siblings.each[0].subscriber)
     most: Missed | None = None

@@ -139,7 +139,7 @@ def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection
 
 
 def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
-    """Whether neither side kept a connection alive meanwhile, for example by acknowledgments."""
+    """Whether no side sent messages from `since` until `until` (ns) that the other side acknowledged."""
     return not any(
         side.rhythm is not None and side.last_outage is None and side.rhythm.has_message(since, until)
         for side in connection.sides
@@ -187,7 +187,7 @@ class Stay(NamedTuple):
 
 
 def _staying(knowledge: Knowledge) -> dict[Kind, list[Stay]]:
-    """Return, by kind, the two clients that stayed longest, of which one may be the client in question."""
+    """Return the two clients that stayed longest, by kind; two, because one may be the client to compare with."""
     found: dict[Kind, dict[tuple[str, str | None], Stay]] = {}
     for connection in knowledge.connections:
         if is_agreed(connection):

@@ -22,7 +22,7 @@ class Topics(NamedTuple):
 
 
 class Elsewhere(NamedTuple):
-    """Another publisher of a topic. `is_received`: the subscriber's host has subscribed there, too."""
+    """Another publisher of a topic. `is_received`: the subscriber's host has subscribed at that publisher, too."""
 
     publisher: Publisher
     is_received: bool

@@ -31,7 +31,7 @@ class GoneWorker(NamedTuple):
     work: ObservedRhythm
 
     def text(self, since: int) -> str:
-        """Describe when it left, relative to a time (ns)."""
+        """Describe when the worker left, relative to the time `since` (ns)."""
         ns = self.ending.moment.ns
         when = f"{duration(abs(since - ns))} {'earlier' if ns < since else 'later'}"
         return (
@@ -41,7 +41,7 @@ class GoneWorker(NamedTuple):
 
 
 def gone_worker(asked: ObservedConnection, since: int, until: int, knowledge: Knowledge) -> GoneWorker | None:
-    """Return the last worker of the host that listens on `asked`, if the worker left between two times."""
+    """Return the last worker of the host that listens on `asked`, if it left between `since` and `until` (ns)."""
     gone = _gone_workers(knowledge).get(asked.endpoint[0], ())
     found = [each for each in gone if since <= each.ending.moment.ns <= until and each.connection is not asked]
     return found[-1] if found else None

@@ -21,7 +21,8 @@ LONGEST_REJECTION = MILLISECOND
 """libzmq closes within this time (ns) plus the handshake time after an incompatible type."""
 
 MIN_PATH, NEARLY = 5 * MILLISECOND, 0.8
-"""Round trips below this time (ns) are not measured; nothing is heard within this part of one."""
+"""Shortest round trip (ns) that is measured. A client that closes within the second share of one cannot have received
+the answer."""
 
 OTHER_CAUSES = (
     "ZMTP3X-GREETING-05",
@@ -104,7 +105,7 @@ def _hung(connection: ObservedConnection, knowledge: Knowledge) -> Hung | None:
 def rejects_type(connection: ObservedConnection) -> bool:
     """Whether the client sent no type and closed with FIN immediately after the READY of the server.
 
-    It had read READY: a program that just ends leaves it unread, so its system sends RST. On a long path, a FIN may
+    The client had read READY: if a program ends with unread octets, its system sends RST. On a long path, a FIN may
     have crossed READY.
     """
     ending = ending_of(connection)
@@ -128,8 +129,8 @@ def closes_unheard(connection: ObservedConnection) -> bool:
 def path_to_client(connection: ObservedConnection) -> int:
     """Return the time (ns) from the capture point to the client and back; 0 if short or unknown.
 
-    The first octets of a client follow its SYN by a round trip, wherever they are captured; those of the server follow
-    them by the part behind the capture point.
+    The first octets of a client follow its SYN by a round trip, wherever they are captured; the first octets of the
+    server follow the client's by the part of it between capture point and server.
     """
     client, server = connection.client.greeting, connection.server.greeting
     if client is None or server is None:

@@ -150,7 +150,7 @@ class SlowReply(NamedTuple):
 
 
 class _Quiet:
-    """Finds long silences of all connections. Spans that are equal to a second are looked up once."""
+    """Finds long times without a message on any connection. Results are cached by time range, rounded to seconds."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._rhythms = [
@@ -184,7 +184,8 @@ def slowest(knowledge: Knowledge) -> dict[Endpoint, list[SlowReply]]:
 
 
 def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowledge) -> int:
-    """Return the longest latency at an endpoint (ns), without replies awaited in a time range (ns)."""
+    """Return the longest latency (ns) at an endpoint, leaving out requests that waited for their reply between `since`
+    and `until` (ns)."""
     replies = slowest(knowledge).get(endpoint, [])
     beside = next((each.took for each in replies if not each.overlaps(since, until)), None)
     if beside is None:
@@ -219,7 +220,7 @@ def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
     """Return requests without a reply that a broker or a TCP proxy passed on, or would have passed on if its workers
     were not all busy.
 
-    They are by the connection to the server, oldest first.
+    The keys are conn_ids of connections to servers; the requests are sorted, oldest first.
     """
     waiting = sorted(hanging(knowledge), key=asked_at)
     by_conn_id = {each.conn_id: each for each in waiting}
@@ -228,7 +229,8 @@ def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
     behind = [(server.conn_id, each) for server, each in passed_on if server.conn_id in by_conn_id]
     clients = {each.conn_id for _, each in passed_on}
     busy = dict[Endpoint, Hanging | None]()
-    """The last worker of a broker that became busy, by the broker's endpoint for clients; None if others are free."""
+    """The request that made the last free worker of a broker busy, by the broker's endpoint for clients; None if a
+    worker is free."""
     for server, each in passed_on:
         if each.connection.endpoint not in busy:
             busy[each.connection.endpoint] = _last_busy(server, by_conn_id, knowledge)

@@ -186,17 +186,17 @@ def _first_by_content(knowledge: Knowledge) -> dict[tuple[Endpoint, str, int], t
     return found
 
 
-class _Later(NamedTuple):
-    """A connection that began at `start` (ns), and the first request on it or on a later one."""
+class _SinceConnection(NamedTuple):
+    """The start (ns) of a connection, and the first request on this connection or on any that began after it."""
 
     start: int
     first: Asked
 
 
 @once
-def _replied_to(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], list[_Later]]:
-    """Return connections with a reply, in order of start, by endpoint, client address and socket type."""
-    found: dict[tuple[Endpoint, str, str | None], list[_Later]] = {}
+def _replied_to(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], list[_SinceConnection]]:
+    """Return the start of each connection with a reply, in order, by endpoint, client address and socket type."""
+    found: dict[tuple[Endpoint, str, str | None], list[_SinceConnection]] = {}
     for connection in sorted(knowledge.connections, key=began, reverse=True):
         first = first_request(connection)
         if first is not None and connection.requests is not None and connection.requests.latency.count:
@@ -204,7 +204,7 @@ def _replied_to(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], 
             later = found.setdefault((connection.endpoint, client.ip, client.socket_type), [])
             if later:
                 first = min(first, later[-1].first, key=_time)
-            later.append(_Later(connection.start.ns, first))
+            later.append(_SinceConnection(connection.start.ns, first))
     for later in found.values():
         later.reverse()
     return found
@@ -225,7 +225,7 @@ def _ended_idle(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], 
 
 
 def _others(sorted_: Sequence[Asked], since: int, connection: ObservedConnection) -> Iterator[Asked]:
-    """Yield the requests on other connections, from `since` on."""
+    """Yield the requests on connections other than `connection`, from the time `since` (ns) on."""
     later = range(bisect_left(sorted_, since, key=_time), len(sorted_))
     return (sorted_[place] for place in later if sorted_[place].connection is not connection)
 

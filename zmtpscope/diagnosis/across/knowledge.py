@@ -20,9 +20,9 @@ GAP = "ZMTP-CONN-05"
 SNAP_LENGTH = "snap length"
 
 MIN_STEADY, STEADY_NS = 3, SECOND // 3
-"""Attempts at most this far apart on average have equal intervals, without a back-off."""
+"""This many attempts, at most this long (ns) apart on average, have equal intervals, without a back-off."""
 GIVEN_UP_NS, LONG_GIVEN_UP_NS = 3 * SECOND, 30 * SECOND
-"""A client has ended after this long without an attempt; the second value is for rare ones."""
+"""Time (ns) without an attempt after which a client has ended; the second value is for clients that try rarely."""
 
 
 class RunFinding(NamedTuple):
@@ -147,7 +147,7 @@ class Knowledge:
 
 
 def once(find: Callable[[Knowledge], Answer]) -> Callable[[Knowledge], Answer]:
-    """Cache a result for each Knowledge, because many rules use it."""
+    """Cache the result of `find` for each Knowledge, because many rules use it."""
 
     @wraps(find)
     def ask(knowledge: Knowledge) -> Answer:

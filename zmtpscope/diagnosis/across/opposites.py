@@ -38,6 +38,6 @@ def opposite(knowledge: Knowledge) -> dict[str, OneWay]:
 
 
 def _one_way(connection: ObservedConnection) -> OneWay | None:
-    """Return the connection and its sender if a socket that can only send has sent messages."""
+    """Return the connection and the side of its sender, if a socket of a type that can only send has sent messages."""
     sender = next((number for number in (0, 1) if connection.sides[number].socket_type in ONE_WAY), None)
     return None if sender is None or connection.sides[sender].rhythm is None else OneWay(connection, sender)

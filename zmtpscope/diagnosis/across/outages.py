@@ -33,7 +33,7 @@ class Outage(NamedTuple):
     are_more: bool
     octets: int | None
     largest: int = 0
-    """Octets of the largest message before it, if all are known, otherwise 0."""
+    """Octets of the largest message before the outage, if all are known, otherwise 0."""
 
     @property
     def hosts(self) -> tuple[str, str]:
@@ -74,13 +74,13 @@ def outages(knowledge: Knowledge) -> list[Outage]:
     for connection in knowledge.connections:
         if connection.values is None or connection.values["only_side"] is None:
             for number, side in enumerate(connection.sides):
-                outage = _told(side)
+                outage = _main_outage(side)
                 if outage is not None:
                     found.append(_outage(connection, number, side, outage))
     return found
 
 
-def _told(side: ObservedSide) -> ObservedOutage | None:
+def _main_outage(side: ObservedSide) -> ObservedOutage | None:
     some = [each for each in side.outages if each.retransmissions + each.probes >= MIN_ATTEMPTS or _is_cut_off(each)]
     if not some:
         return None
@@ -100,8 +100,9 @@ def _outage(connection: ObservedConnection, sender: int, side: ObservedSide, out
 
 
 class Lost(NamedTuple):
-    """The first unacknowledged message, the number from it on, whether more were forgotten, and how many octets of the
-    first were not acknowledged. `largest` of the messages before, or 0 if some were forgotten."""
+    """Messages that were not acknowledged: the first one, their number, whether there may be more, and the
+    unacknowledged octets of the first. `largest` is the size of the largest message before them, or 0 if some were
+    forgotten."""
 
     since: Moment
     messages: int

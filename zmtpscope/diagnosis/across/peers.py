@@ -107,11 +107,11 @@ def _connecting(knowledge: Knowledge) -> Iterator[Peer]:
         known = grouped(
             ((each.client.identity or None, each.client.socket_type), each) for each in knowledge.by_ends.get(ends, ())
         )
-        yield from _of_client(ends, _told_apart(known), tuple(attempts.get(ends, ())))
+        yield from _of_client(ends, _merged(known), tuple(attempts.get(ends, ())))
 
 
-def _told_apart(known: dict[Known, list[ObservedConnection]]) -> dict[Known, list[ObservedConnection]]:
-    """Merge all connections of a client if only one combination of identity and type is known."""
+def _merged(known: dict[Known, list[ObservedConnection]]) -> dict[Known, list[ObservedConnection]]:
+    """Merge all connections of a client address if all those with a known socket type have one identity and type."""
     whole = [each for each in known if each[1] is not None]
     if len(whole) == 1:
         merged = [connection for connections in known.values() for connection in connections]

@@ -98,9 +98,9 @@ class Subscriber:
 
     @cached_property
     def is_filtered(self) -> bool:
-        """Whether the publisher sends it only matching messages, and all its subscriptions are known.
+        """Whether the publisher sends only matching messages to this subscriber, and all its subscriptions are known.
 
-        This needs a known version, and octets that are neither missing nor encrypted.
+        The version must be known, and no octets may be missing or encrypted.
         """
         connection = self.connection
         values = connection.values
@@ -139,7 +139,7 @@ class Subscriber:
         return found
 
     def intervals(self, key: TopicKey) -> list[tuple[int, int]]:
-        """Return the disjoint time ranges (ns) in which a subscription of it matched a topic."""
+        """Return the disjoint time ranges (ns) in which a subscription matched a topic."""
         longest = self._longest(key.topic)
         if longest is None:
             return []
@@ -169,7 +169,7 @@ class Subscriber:
         return sorted({len(topic) for topic in self._single})
 
     def mixes(self, key: TopicKey) -> bool:
-        """Whether it may have messages of a topic under another one, or the reverse.
+        """Whether messages of this topic may be counted under another topic, or the reverse.
 
         The topic of a single-frame message is the longest subscription that it begins with, which differs by
         subscriber.
@@ -184,7 +184,7 @@ class Subscriber:
         return any(_contains(own, each) for each in shorter)
 
     def places(self, topics: Sequence[bytes]) -> list[range]:
-        """Return the index ranges of `topics`, which ascend, that any of its present or earlier subscriptions match."""
+        """Return the index ranges of `topics`, which ascend, that any present or earlier subscription matches."""
         return places_of(self.subscriptions, topics)
 
 

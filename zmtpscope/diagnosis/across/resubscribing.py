@@ -47,7 +47,7 @@ def may_be_another_program(before: Subscriber, after: Subscriber) -> bool:
 
 
 def had_time_to_subscribe(subscriber: Subscriber, knowledge: Knowledge) -> bool:
-    """Whether a program that wants to subscribe would have done so."""
+    """Whether the connection lasted long enough after its handshake for a program to subscribe."""
     connection = subscriber.connection
     ready = [side.ready.ns for side in connection.sides if side.ready is not None]
     end = knowledge.last_ns if connection.is_open else connection.last_ns

@@ -34,8 +34,8 @@ MIN_TURNS, MIN_PAUSES = 3.5, 4
 ones continue."""
 
 MANY_TURNS, LONG_SILENCE = 15, 10 * SECOND
-"""Silence of a DEALER with an identity that is a warning, as a multiple of its longest pause and in ns: its ROUTER
-knows it."""
+"""Silence that is a warning for a DEALER with an identity, because its ROUTER knows it: multiple of its longest pause,
+and ns."""
 
 STEADY_SILENCE = 6 * SECOND
 """Longest usual silence of a side that sent messages steadily and unasked, and of a client that asked steadily."""

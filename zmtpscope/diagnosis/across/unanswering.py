@@ -31,7 +31,7 @@ MIN_UNANSWERED = 3
 """Messages without an answer that show that a peer is silent."""
 
 MIN_SURE = 2
-"""Unanswered messages of kinds that the silent peer always answered."""
+"""Number of unanswered messages that is sufficient if the silent peer always answered their kinds."""
 
 LARGEST_SHARE = 2
 """A peer that answers sends at least one message for this many received."""
@@ -46,7 +46,7 @@ LONG_WAIT = 5 * SECOND
 """Messages at the end of an exchange wait at least this long for an answer."""
 
 MIN_ANSWERS = 5
-"""Turns that were answered before."""
+"""Minimum number of messages that were answered before the silence."""
 
 THINKS_LONGER = 2
 """The side that asks takes at least this multiple of the other side's median time."""
@@ -61,10 +61,10 @@ class Unanswered(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Answers to expect to the remembered messages since a side fell silent, by their kinds.
+    """Answers to expect, by the kinds of the remembered messages that were sent since a side fell silent.
 
-    `is_none`: no message is of a kind that was answered before. `is_unknown`: it is unknown for some kinds whether they
-    are answered, and the others are not. `sure`: messages of kinds that were always answered.
+    `is_none`: no message is of a kind that was answered before. `is_unknown`: some kinds may be answered, and the other
+    kinds are not. `sure`: messages of kinds that were always answered.
     """
 
     is_none: bool
@@ -87,9 +87,9 @@ class Exchange(NamedTuple):
     expected: Expected
     silent_ns: int
     missed: int
-    """Messages of the asker since the silent side's last one."""
+    """Number of messages that the asker sent after the silent side's last message."""
     before: int
-    """Messages of the asker before it."""
+    """Number of messages that the asker sent before that message."""
 
     @property
     def is_young(self) -> bool:
@@ -101,8 +101,8 @@ class Exchange(NamedTuple):
 def unanswered(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Unanswered | None:
     """Find a side that used to send about one message for each received, and sent none for the latest.
 
-    A note if it received them on another connection: these may belong to another program. A note, too, if it was only
-    starting, had sent one for each, and sends none for many.
+    The severity is a note if the side received the messages on another connection, which may belong to another program.
+    It is also a note if the side had only started, had answered every message, and then none of many.
     """
     back = opposite(knowledge).get(connection.conn_id, OneWay(connection, 1 - side))
     exchange = _exchange(connection, side, until, back)
@@ -132,7 +132,7 @@ def _never_arrived(exchange: Exchange) -> bool:
 
 
 def _need_no_answer(exchange: Exchange) -> bool:
-    """Whether all messages since are of kinds that were never answered."""
+    """Whether all messages since the silent side's last one are of kinds that were never answered."""
     return exchange.expected.is_none
 
 
@@ -141,7 +141,7 @@ def _paused_as_long_before(exchange: Exchange) -> bool:
 
 
 def _are_answers_themselves(exchange: Exchange) -> bool:
-    """Whether the messages since may answer those of the silent side, after which the asker stopped, too."""
+    """Whether the asker's later messages may be answers to the silent side, after which the asker stopped, too."""
     own, other = exchange.own, exchange.other
     return own.count - exchange.before >= exchange.missed and other.last.ns - own.last.ns < MIN_SILENCE
 
@@ -157,13 +157,13 @@ def _was_only_starting(exchange: Exchange) -> bool:
 
 
 def _answers_seldom(exchange: Exchange) -> bool:
-    """Whether too few messages were answered before, or are unanswered now, to expect an answer."""
+    """Whether too few messages were answered before the silence, or are unanswered since, to expect an answer."""
     is_frequent = exchange.before >= MIN_ANSWERS and exchange.own.count * LARGEST_SHARE >= exchange.before
     return not exchange.expected.are_certain and not (is_frequent and exchange.missed >= MIN_UNANSWERED)
 
 
 def _has_another_task(exchange: Exchange) -> bool:
-    """Whether the asker now sends much faster: it streams data, and waits for no answers."""
+    """Whether the asker sends much faster since the silence began: it streams data, and waits for no answers."""
     if exchange.expected.are_certain:
         return False
     usual = (exchange.own.last.ns - exchange.other.first_ns) / exchange.before

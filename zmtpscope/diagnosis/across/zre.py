@@ -16,7 +16,7 @@ from zmtpscope.records import SECOND
 FAREWELL, CEASED = "ZRE-BEACON-04", "ZRE-BEACON-06"
 
 AROUND_NS = 5 * SECOND
-"""A node closes its connections within this time before or after its farewell."""
+"""A node closes its connections within this time (ns) before or after its farewell beacon."""
 
 PORT = re.compile(r" port (\d+)$")
 NODE = re.compile(r": node (.*?)(?:, \S+ port \d+)?$")
