@@ -316,6 +316,16 @@ FINDING = (
     Field("refs", "list<text>", "Records concerned: conn_id/side/source/offset/record"),
     Field("count", "int", "Number of repeats or attempts, if they were counted"),
     Field("last_packet", "int", "Packet of the last repeat"),
+    Field("duration_ns", "int", "Time from the first to the last SYN of attempts to connect", "ns"),
+    Field("syns", "int", "Number of SYNs of attempts to connect"),
+    Field(
+        "answer",
+        "text",
+        "Fate of the answers to attempts: lost (the client sends the same SYN again), reset (by the client), or both "
+        "(reset, and the SYN sent again); null: there were none, or they were accepted",
+    ),
+    Field("answered_by", "text", "Another address and port that answered the attempts"),
+    Field("was_connected", "bool", "Whether the client was connected to the endpoint before its attempts"),
 )
 
 REQUEST = (

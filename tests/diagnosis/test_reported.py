@@ -330,7 +330,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "7.0 s to reach 10.9.0.2:5558",
     ),
     "queue-full": (
-        "warn DEALER 10.9.0.1 connected to ROUTER 10.9.0.2:5558 only after 7.1 s, on 2 connections: the first SYNs "
+        "warn DEALER 10.9.0.1 connected to ROUTER 10.9.0.2:5558 only after 7.12 s, on 2 connections: the first SYNs "
         "were not answered; meanwhile the program did not accept 2 established connections either",
         "note likely: ROUTER 10.9.0.2:5558 sent nothing for 6.15 s after packet 51, though DEALER 10.9.0.3 sent 5 "
         "messages meanwhile; its next longest pause was 302 ms",

@@ -67,6 +67,8 @@ def test_refusals_are_counted_by_client() -> None:
     assert finding["text"].endswith(": 10.0.0.2 tried 31 times in 30.0 s to reach 10.0.0.1:5555")
     assert (finding["count"], finding["packet"], finding["last_packet"]) == (31, 1, 61)
     assert (finding["conn"], finding["src_ip"], finding["dst_port"]) == (1, "10.0.0.2", 5555)
+    assert (finding["duration_ns"], finding["syns"], finding["answer"]) == (30 * SECOND, 31, None)
+    assert (finding["answered_by"], finding["was_connected"]) == (None, False)
     assert "31 times" in describe_finding(finding)
     assert "times more" not in describe_finding(finding)
 
@@ -275,6 +277,7 @@ def test_a_syn_that_another_address_answers_names_it() -> None:
     assert finding["text"].endswith(
         "tried once (3 SYNs) in 3.0 s to reach 10.0.0.1:5555; 10.0.0.9:5555 answered instead"
     )
+    assert (finding["count"], finding["syns"], finding["answered_by"]) == (1, 3, "10.0.0.9:5555")
 
 
 def test_an_answer_to_another_socket_is_none_to_this_one() -> None:
@@ -287,6 +290,7 @@ def test_a_client_that_resets_the_answer_and_sends_its_syn_again_asked_another_a
     (finding,) = told(later(_same_syn(0, *HALF_OPEN, (CLIENT, RST))))
     assert (finding["id"], finding["severity"], finding["count"]) == ("ZMTP-CONN-16", "warn", 3)
     assert finding["text"].endswith("; the client reset the answers, and sent the same SYN again")
+    assert finding["answer"] == "both"
 
 
 @pytest.mark.parametrize(
@@ -298,6 +302,7 @@ def test_a_client_that_resets_late_answers_of_many_attempts_has_given_up(later_n
     (finding,) = told(later([packet for each in tries for packet in each]))
     assert (finding["id"], finding["severity"]) == ("ZMTP-CONN-16", severity)
     assert ("reset the answers" in finding["text"]) is (severity == "warn")
+    assert finding["answer"] == ("reset" if severity == "warn" else None)
     assert "same SYN" not in finding["text"]
 
 
@@ -313,4 +318,5 @@ def test_a_connection_whose_first_syns_were_not_answered_opened_late(before: tup
     assert bool(found) is is_late
     for each in found:
         assert (each["severity"], each["packet"], each["last_packet"]) == ("note", 1, 3)
+        assert (each["duration_ns"], each["syns"], each["answer"]) == (3 * SECOND, 3, None)
         assert each["text"].endswith("sent again: the SYN was sent 3 times in 3.0 s to reach 10.0.0.1:5555")

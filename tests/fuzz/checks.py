@@ -108,6 +108,7 @@ WORDS: dict[tuple[str, str], set[str]] = {
     ("message", "confidence"): CONFIDENCE,
     ("stall", "until"): {"opened", "disconnected", "unseen", "running"},
     ("retransmission", "until"): {"acknowledged", "disconnected", "unseen", "running"},
+    ("finding", "answer"): {"lost", "reset", "both"},
     ("leftover", "kind"): {"unfinished", "undissected"},
     ("datagram", "kind"): {"beacon", "radio"},
     ("datagram", "confidence"): CONFIDENCE,

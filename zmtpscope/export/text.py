@@ -348,7 +348,10 @@ def _place(record: Record) -> tuple[Stream | None, int | None]:
     return record.stream, record.own["offset"]
 
 
-IN_THE_LINE = ("id", "severity", "text", "hint", "count", "last_packet")
+IN_THE_LINE = (
+    *("id", "severity", "text", "hint", "count", "last_packet"),
+    *("duration_ns", "syns", "answer", "answered_by", "was_connected"),
+)
 
 
 def _own(values: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -42,7 +42,7 @@ conn_id_1 == 1d36fe9b94ac7e1e; discovery_ns > 1s
 bytes > 1448; not resumed_at and record == gap; duration_ns > 1s; until == running; until_ns > "2026-11-22 16:00";
 icmp contains rejected; longest_ns > 200ms; acknowledged == false; retransmissions > 3; smallest > 1000;
 largest > 1400; id == ZMTP-CONN-14; severity in {error, warn}; text contains "refused"; section contains "ZMTP 3.1";
-refs contains "1edb505c6d1ecf57"; count > 10; last_packet > 1000
+refs contains "1edb505c6d1ecf57"; count > 10; last_packet > 1000; answer == lost; answered_by == 10.0.0.1:5555
 
 outcome in {open, unanswered}; latency_ns > 100ms; waited_ns > 1s; rtt_ns > 10ms; reply_ts_ns > "2026-11-22 16:08:26";
 reply_packet > 1000; reply_offset == 91; reply_size > 1KiB

@@ -10,7 +10,6 @@ from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding, once
 from zmtpscope.diagnosis.across.words import address, client_name, server_name
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection
-from zmtpscope.dissect.findings.attempts import CONNECTED_BEFORE
 from zmtpscope.findings.capturing import NO_ROUTE, REFUSED, REJECTED, UNANSWERED
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
@@ -146,7 +145,7 @@ def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
 
     Earlier connections of the same client without ZMTP show another protocol.
     """
-    if any(each.severity == "warn" and CONNECTED_BEFORE not in each.text for each in tried.findings):
+    if any(each.severity == "warn" and not each.was_connected for each in tried.findings):
         return True
     is_persistent = tried.attempts > 1 or any(each.until_ns - each.moment.ns >= MIN_LATE for each in tried.findings)
     return is_persistent and tried.endpoint in knowledge.by_endpoint

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection, ObservedFinding, ref_of
 from zmtpscope.dissect import Record
-from zmtpscope.dissect.findings.attempts import lasted_ns
 from zmtpscope.findings import detail_of
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
@@ -26,7 +25,10 @@ GIVEN_UP_NS, LONG_GIVEN_UP_NS = 3 * SECOND, 30 * SECOND
 
 
 class RunFinding(NamedTuple):
-    """A finding without a ZMTP connection: attempts to connect, and capture losses."""
+    """A finding without a ZMTP connection: attempts to connect, and capture losses.
+
+    `duration_ns`, `syns` (both 0 if unknown), `answer`, `answered_by` and `was_connected` are fields of its record.
+    """
 
     id: str
     severity: str
@@ -38,6 +40,11 @@ class RunFinding(NamedTuple):
     endpoint: Endpoint | None
     times: int
     last_packet: int
+    duration_ns: int
+    syns: int
+    answer: str | None
+    answered_by: str | None
+    was_connected: bool
 
     @property
     def detail(self) -> str:
@@ -46,13 +53,12 @@ class RunFinding(NamedTuple):
     @property
     def until_ns(self) -> int:
         """Time (ns) of the last attempt."""
-        return self.moment.ns + lasted_ns(self.text)
+        return self.moment.ns + self.duration_ns
 
     def is_given_up(self, now: int) -> bool:
         """Whether attempts ceased long before `now`: the client had tried all the time, and ended."""
-        lasted = lasted_ns(self.text)
-        is_steady = self.times >= MIN_STEADY and lasted <= self.times * STEADY_NS
-        return now - self.until_ns >= (GIVEN_UP_NS if is_steady else max(LONG_GIVEN_UP_NS, 2 * lasted))
+        is_steady = self.times >= MIN_STEADY and self.duration_ns <= self.times * STEADY_NS
+        return now - self.until_ns >= (GIVEN_UP_NS if is_steady else max(LONG_GIVEN_UP_NS, 2 * self.duration_ns))
 
     @property
     def ends(self) -> Ends | None:
@@ -71,6 +77,11 @@ class RunFinding(NamedTuple):
             endpoint,
             values["count"] or 1,
             values["last_packet"] or 0,
+            values["duration_ns"] or 0,
+            values["syns"] or 0,
+            values["answer"],
+            values["answered_by"],
+            bool(values["was_connected"]),
         )
 
 

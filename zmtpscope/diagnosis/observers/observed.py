@@ -45,7 +45,10 @@ MAX_NAMES = 64
 
 @dataclass(slots=True, eq=False)
 class ObservedFinding:
-    """A finding on a side; `ref` and `moment` are of its first occurrence."""
+    """A finding on a side; `ref` and `moment` are of its first occurrence.
+
+    `duration_ns` (0: unknown) and `answer` are fields of findings about attempts to connect.
+    """
 
     id: str
     severity: Severity
@@ -56,6 +59,8 @@ class ObservedFinding:
     ref: str
     last_ns: int
     count: int = 1
+    duration_ns: int = 0
+    answer: str | None = None
 
     @property
     def detail(self) -> str:
@@ -416,7 +421,8 @@ def _finding(connection: ObservedConnection, record: Record) -> None:
     if known is not None or len(connection.findings) < MAX_FINDINGS:
         texts = values["id"], values["severity"], side, values["text"], values["hint"]
         moment = Moment.of_record(record)
-        connection.findings[key] = ObservedFinding(*texts, moment, ref_of(record), moment.ns, count)
+        attempt = values["duration_ns"] or 0, values["answer"]
+        connection.findings[key] = ObservedFinding(*texts, moment, ref_of(record), moment.ns, count, *attempt)
 
 
 def _gap(connection: ObservedConnection, record: Record) -> None:

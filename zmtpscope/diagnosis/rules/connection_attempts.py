@@ -22,7 +22,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
 from zmtpscope.diagnosis.across.words import address, duration
 from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.dissect.findings.attempts import INSTEAD, REPEATED, RESET, SYN_AGAIN, SYNS
+from zmtpscope.dissect.findings.attempts import BOTH, LOST, SYN_AGAIN
 from zmtpscope.findings.capturing import HALF_OPEN, NO_ROUTE, REFUSED, REJECTED, UNANSWERED
 from zmtpscope.findings.kinds import SEVERITIES, Severity
 from zmtpscope.grouping import divided_at_pauses, grouped
@@ -250,7 +250,7 @@ OTHER_ADDRESS_HINT = (
 def _answer_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Diagnose clients that repeat SYNs although the endpoint, or another address, answered them."""
     lost = {address(each.endpoint): each for each in knowledge.findings if _is_answered(each) and each.endpoint}
-    instead = {finding.text.partition(INSTEAD)[0].rpartition("; ")[2] for finding in lost.values()}
+    instead = {finding.answered_by for finding in lost.values()}
     for words, id_ in ((ANSWER_LOST, HALF_OPEN), (NOT_ANSWERED, UNANSWERED)):
         for diagnosis in in_vain("answer-lost", words)(knowledge):
             finding = lost.get(diagnosis.subject)
@@ -259,20 +259,20 @@ def _answer_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_answered(finding: RunFinding) -> bool:
-    return INSTEAD in finding.text or (finding.id == HALF_OPEN and finding.severity == "warn")
+    return finding.answered_by is not None or finding.answer is not None
 
 
 def _explained(diagnosis: Diagnosis, finding: RunFinding) -> Diagnosis:
     """Add why the client does not accept the answers, if it resets them."""
     where, attempts = diagnosis.subject, _attempts([Tried(("", 0), [finding], [])])
-    if INSTEAD in finding.text:
-        other = finding.text.partition(INSTEAD)[0].rpartition("; ")[2]
-        text = f"{other} answers connection attempts to {where}, and {finding.client} resets its answers: {attempts}"
+    if finding.answered_by is not None:
+        text = f"{finding.answered_by} answers connection attempts to {where}, and {finding.client} resets its answers"
+        text += f": {attempts}"
         return replace(diagnosis, text=text, hint=OTHER_ADDRESS_HINT)
-    if RESET not in finding.text:
+    if finding.answer == LOST:
         return diagnosis
     text = f"{where} answers connection attempts, but {finding.client} resets the answers: {attempts}"
-    if REPEATED not in finding.text:
+    if finding.answer != BOTH:
         return replace(diagnosis, text=text, hint=GIVEN_UP_HINT)
     return replace(diagnosis, text=f"{text}, with the same SYN", hint=OTHER_ADDRESS_HINT)
 
@@ -293,7 +293,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     beside = in_turn(knowledge, UNANSWERED)
     for diagnosis in in_vain("connection-unanswered", NOT_ANSWERED)(knowledge):
         finding = first.get(diagnosis.subject)
-        if finding is not None and INSTEAD in finding.text:
+        if finding is not None and finding.answered_by is not None:
             continue
         if finding is None or finding.endpoint is None or diagnosis.hint != NOT_ANSWERED.nobody.hint:
             yield diagnosis
@@ -338,8 +338,8 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _ends_attempts_early(finding: RunFinding) -> bool:
     """Whether a client made several attempts for longer than TCP waits for an answer, and repeated no SYN."""
-    lasted = finding.until_ns - finding.moment.ns
-    return finding.times >= MIN_EARLY and lasted >= 4 * SYN_AGAIN and SYNS not in finding.text
+    has_time = finding.duration_ns >= 4 * SYN_AGAIN
+    return finding.times >= MIN_EARLY and has_time and finding.syns == finding.times
 
 
 def _answers(connection: ObservedConnection, ns: int) -> bool:

@@ -11,7 +11,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import client_name, duration, server_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
-from zmtpscope.dissect.findings.attempts import ANSWERS_LOST, lasted_ns
+from zmtpscope.dissect.findings.attempts import LOST
 from zmtpscope.findings.capturing import OPENED_LATE
 from zmtpscope.grouping import divided_at_pauses, grouped
 from zmtpscope.records import SECOND
@@ -28,7 +28,7 @@ MAX_CLIENTS = 3
 
 UNANSWERED = "the first SYNs were not answered"
 
-LOST = (
+ANSWERS_LOST = (
     "the capture shows the answers, so they were lost between this point and the client: check that path and its "
     "firewalls"
 )
@@ -58,7 +58,7 @@ class Late(NamedTuple):
 
     @property
     def waited_ns(self) -> int:
-        return lasted_ns(self.finding.text)
+        return self.finding.duration_ns
 
     @property
     def opened_ns(self) -> int:
@@ -86,8 +86,8 @@ def _diagnosis(same: Sequence[Late], knowledge: Knowledge) -> Diagnosis:
     others = _others(same, knowledge)
     unaccepted = [each for each in others if _is_unaccepted(each, same)]
     is_served = any(each.start.ns < first.moment.ns < (each.server.last_ns or 0) for each in others)
-    if all(ANSWERS_LOST in each.finding.text for each in same):
-        why, hint = "the answers to the first SYNs did not reach the client", LOST
+    if all(each.finding.answer == LOST for each in same):
+        why, hint = "the answers to the first SYNs did not reach the client", ANSWERS_LOST
     elif unaccepted:
         several = counted(len(unaccepted), "established connection")
         why, hint = f"{UNANSWERED}; meanwhile the program did not accept {several} either", FULL

@@ -7,7 +7,6 @@ SYN flood costs no more.
 
 from __future__ import annotations
 
-import re
 from bisect import insort
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -68,7 +67,6 @@ SYN_AGAIN = SECOND // 2
 LONG_IN_VAIN = 10 * SECOND
 """After failed attempts for this long, a client that was connected before has lost its server."""
 
-CONNECTED_BEFORE = "it was connected before"
 LATER_HINT = "the other side was not listening yet; ZeroMQ retries until it is"
 BEFORE_HINT = "the other side went away: see which side closed the previous connection, and how"
 
@@ -122,6 +120,10 @@ class Tried:
     def is_reset(self) -> bool:
         return self.first.is_reset and self.last.is_reset
 
+    @property
+    def lasted_ns(self) -> int:
+        return max(0, self.last.last.time - self.first.connection.start.time)
+
     def is_apart(self, later: Tried) -> bool:
         return self.connected is not None and self.connected < later.first.connection.start
 
@@ -141,24 +143,13 @@ class Tried:
     def sentence(self, stream: Stream) -> str:
         """Describe attempts: `10.0.0.2 tried 31 times in 30.1 s to reach 10.0.0.1:5555`."""
         times = how_many_times(self.count)
-        syns = f" ({self.syns}{SYNS})" if self.syns > self.count else ""
-        seconds = max(0, self.last.last.time - self.first.connection.start.time) / SECOND
-        took = f" in {seconds:.1f} s" if self.syns > 1 else ""
+        syns = f" ({self.syns} SYNs)" if self.syns > self.count else ""
+        took = f" in {self.lasted_ns / SECOND:.1f} s" if self.syns > 1 else ""
         return f"{stream.src_ip} tried {times}{syns}{took} to reach {host_port(stream.dst_ip, stream.dst_port)}"
 
 
-LASTED = re.compile(r" in (\d+\.\d) s to reach ")
-
-SYNS = " SYNs"
-RESET, REPEATED, INSTEAD = "the client reset the answers", "and sent the same SYN again", " answered instead"
-ANSWERS_LOST = "; the first answers did not reach the client"
-"""Parts of the sentences: attempts with more SYNs than one, and answers that the client did not accept or receive."""
-
-
-def lasted_ns(sentence: str) -> int:
-    """Return the time between the first and the last attempt (ns) from a sentence of `Tried`; precise to 100 ms."""
-    found = LASTED.search(sentence)
-    return 0 if found is None else round(float(found[1]) * SECOND)
+LOST, RESET, BOTH = "lost", "reset", "both"
+"""Fates of answers (`answer` of findings): the client sends its SYN again, resets the answers, or does both."""
 
 
 class Attempts:
@@ -240,7 +231,7 @@ class Attempts:
 
     def _note(self, outcome: str, tried: Tried, end: Arrival) -> Note:
         stream = tried.first.connection.stream
-        sentence, severity, hint = tried.sentence(stream), None, None
+        sentence, severity, hint, answer, instead = tried.sentence(stream), None, None, None, None
         start = tried.first.connection.start
         first, last = self.connected.get(tried.first.pair, (None, None))
         was_connected = first is not None and first < start
@@ -253,18 +244,26 @@ class Attempts:
             sentence += "; it connected meanwhile"
             severity = "note"
         elif first is not None:
-            sentence += f"; {CONNECTED_BEFORE}"
-            is_long = tried.last.last.time - start.time >= LONG_IN_VAIN
-            severity, hint = None if is_long else "note", BEFORE_HINT
+            sentence += "; it was connected before"
+            severity, hint = None if tried.lasted_ns >= LONG_IN_VAIN else "note", BEFORE_HINT
         elif tried.instead:
-            sentence += f"; {tried.instead}{INSTEAD}"
+            instead = tried.instead
+            sentence += f"; {instead} answered instead"
         elif outcome == HALF_OPEN and (tried.repeats_syn or (tried.is_reset and tried.is_insistent)):
             severity = "warn"  # a port scan does not repeat a SYN that was answered
+            answer = LOST if not tried.is_reset else BOTH if tried.repeats_syn else RESET
             if tried.is_reset:
-                sentence += f"; {RESET}" + f", {REPEATED}" * tried.repeats_syn
+                sentence += "; the client reset the answers" + ", and sent the same SYN again" * tried.repeats_syn
         elif tried.syns == 1 or (outcome == REFUSED and not tried.is_like_zeromq):
             severity = "note"
-        return self._summed(outcome, stream, sentence, severity, hint, tried, end)
+        values = {
+            "duration_ns": tried.lasted_ns,
+            "syns": tried.syns,
+            "answer": answer,
+            "answered_by": instead,
+            "was_connected": was_connected,
+        }
+        return self._summed(outcome, stream, sentence, severity, hint, tried, end)._replace(values=values)
 
     def _note_others(self, outcome: str, others: Tried, end: Arrival) -> Note:
         stream = others.last.connection.stream

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from zmtpscope.dissect.arrivals import Arrival, is_decided_by_time, stamp
 from zmtpscope.dissect.findings import closing
-from zmtpscope.dissect.findings.attempts import ANSWERS_LOST
+from zmtpscope.dissect.findings.attempts import LOST
 from zmtpscope.dissect.findings.heartbeats import Heartbeats
 from zmtpscope.dissect.findings.refusals import NOT_JUDGED, REFUSING, explain
 from zmtpscope.dissect.findings.reports import Reports
@@ -181,10 +181,11 @@ class Relations:
         waited = tcp.last_syn.time - tcp.start.time
         if waited >= MIN_LATE:
             sent = f"the SYN was sent {how_many_times(tcp.syns)} in {waited / SECOND:.1f} s"
-            sent += f" to reach {host_port(*tcp.addresses[1])}{ANSWERS_LOST if tcp.is_answer_lost else ''}"
-            finding = Finding(OPENED_LATE, None, 0, None, sent)
-            last = stamp(tcp.last_syn)
-            self._notes.append(Note(None, finding, tcp.start, arrival.ordinal, last=last))
+            sent += f" to reach {host_port(*tcp.addresses[1])}"
+            sent += "; the first answers did not reach the client" * tcp.is_answer_lost
+            finding, last = Finding(OPENED_LATE, None, 0, None, sent), stamp(tcp.last_syn)
+            values = {"duration_ns": waited, "syns": tcp.syns, "answer": LOST if tcp.is_answer_lost else None}
+            self._notes.append(Note(None, finding, tcp.start, arrival.ordinal, last=last, values=values))
 
     def _socket_type(self, timed: TimedEvent) -> None:
         self.sides[timed.side].type_event = timed

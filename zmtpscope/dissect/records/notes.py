@@ -28,6 +28,8 @@ class Note(NamedTuple):
     """The last event, if the finding represents several `events`."""
     stream: Stream | None = None
     """Stream of either side, if the caller writes the findings of several connections or flows."""
+    values: dict[str, Any] | None = None
+    """Record fields of attempts to connect, by name."""
 
 
 class ZrePair(NamedTuple):

@@ -272,6 +272,9 @@ def put_records(
     ]
 
 
+OF_NO_ATTEMPT = dict.fromkeys(("duration_ns", "syns", "answer", "answered_by", "was_connected"))
+
+
 def fields_of_finding(note: Note, count: int) -> dict[str, Any]:
     """Return the own fields of a finding, which represents `count` findings."""
     finding = note.finding
@@ -289,6 +292,8 @@ def fields_of_finding(note: Note, count: int) -> dict[str, Any]:
         "refs": list(note.refs),
         "count": count,
         "last_packet": (note.last or note.at).packet & PACKET_MASK,
+        **OF_NO_ATTEMPT,
+        **(note.values or {}),
     }
 
 
