@@ -80,7 +80,8 @@ class Inspector(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [ALWAYS_QUITS, *bindings()]
     CSS = """
     ContentSwitcher { height: 1fr; }
-    .-low CausesBar { max-height: 1; }
+    Toast { width: 100%; max-width: 100%; margin: 0; padding: 0 1; }
+    .-low CausesBar { max-height: 1; text-wrap: nowrap; }
     .-low CutCells { max-height: 2; border-top: none; background: $surface; }
     .-low DetailsPane { height: 0; border-top: none; }
     .-low DetailsPane:focus-within { height: 100fr; border-top: solid $foreground 20%; }
@@ -119,7 +120,7 @@ class Inspector(App[None]):
         try:
             self.profile = profiles.load(self._profile_name)
         except ProfileError as error:
-            self.notify(str(error), severity="error", markup=False)
+            self.notify(str(error), severity="error")
         profile, self._loaded_profile = self.profile, replace(self.profile)
         spec = ListSpec(filter=self._filter, columns=profile.columns, time=profile.time, rules=profile.rules)
         self.records = RecordsPane(self.client, MESSAGES.name, spec)
@@ -186,12 +187,12 @@ class Inspector(App[None]):
         if started.exit_code:
             self.exit(return_code=started.exit_code, message=Text(started.messages.rstrip("\n")))
         elif started.messages:
-            self.notify(started.messages, severity="warning", markup=False)
+            self.notify(started.messages, severity="warning")
 
     def _show_saving(self, state: SavingState) -> None:
         self._title_bar.show_saving(state)
         if state.is_done:
-            self.notify(state.text, severity="error" if state.has_failed else "information", markup=False)
+            self.notify(state.text, severity="error" if state.has_failed else "information")
 
     def _show_states(self) -> None:
         states, self._states = self._states, {}
@@ -252,6 +253,11 @@ class Inspector(App[None]):
         if self.return_code is None:  # otherwise the capture could not be opened
             self.exit(return_code=1, message=WORKER_GONE)
 
+    def notify(self, message: str, **options: Any) -> None:
+        """Show a notice in place of the one before. It is never parsed as markup."""
+        self.clear_notifications()
+        super().notify(message, **{**options, "markup": False})
+
     # -- commands ------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -259,7 +265,8 @@ class Inspector(App[None]):
         return not (action == "command" and (isinstance(self.focused, Input) or self.screen.is_modal))
 
     async def action_command(self, name: str) -> None:
-        """Run the command of the pressed key."""
+        """Run the command of the pressed key, which also removes the last notice."""
+        self.clear_notifications()
         command = BY_NAME[name]
         if command.is_instant:
             await self._do(command, "")
@@ -281,21 +288,20 @@ class Inspector(App[None]):
         return self if hasattr(self, f"do_{command.name}") else None
 
     async def _begin_or_ask(self, command: Command, argument: str = "") -> None:
-        is_asked = command.argument and not argument and not command.is_optional
-        if is_asked and self._owner_of(command) is not None:
+        if command.argument and not (argument or command.is_optional) and self._owner_of(command) is not None:
             prompt = Prompt(f"{command.title}: {command.argument}")
             await self.push_screen(prompt, lambda line: self._begin(command, line) if line else None)
         else:
             self._begin(command, argument)
 
     def _begin(self, command: Command, argument: str) -> None:
-        self.run_worker(self._do(command, argument), exit_on_error=True)
+        self.run_worker(self._do(command, argument))
 
     async def _do(self, command: Command, argument: str) -> None:
         owner = self._owner_of(command)
         if owner is None:
             text = f'"{command.title}" ({command.name}) has no meaning in {self.pane.title}'
-            self.notify(text, severity="warning", markup=False)
+            self.notify(text, severity="warning")
         else:
             await reported(self, getattr(owner, f"do_{command.name}")(argument))
 
@@ -321,7 +327,7 @@ class Inspector(App[None]):
             command, argument = parse(line or "")
         except CommandError as error:
             if line:
-                self.notify(str(error), severity="error", markup=False)
+                self.notify(str(error), severity="error")
             return
         await self._begin_or_ask(command, argument)
 
@@ -362,7 +368,8 @@ class Inspector(App[None]):
     async def _open(self, name: str) -> None:
         switcher = self.query_one(ContentSwitcher)
         if name not in self._panes:
-            self._panes[name] = self._new_pane(name)
+            view = next((view for view in self._views if view.name == name), None)
+            self._panes[name] = FollowPane(self.client) if view is None else ViewPane(self.client, view)
             await switcher.add_content(self._panes[name], id=name)
         if name != self._open_view:
             self.pane.left_for_another()
@@ -370,11 +377,6 @@ class Inspector(App[None]):
         self._view_bar.show(self._views, name)
         self._causes_bar.want(name == MESSAGES.name)
         self.pane.take_focus()
-
-    def _new_pane(self, name: str) -> Pane:
-        if name == FOLLOWED:
-            return FollowPane(self.client)
-        return ViewPane(self.client, next(view for view in self._views if view.name == name))
 
     async def do_back(self, argument: str) -> None:
         await self._return(self._history.back(self._here))
@@ -384,7 +386,7 @@ class Inspector(App[None]):
 
     async def _return(self, place: Place | None) -> None:
         if place is None:
-            self.notify("there is no other place to go to", markup=False)
+            self.notify("there is no other place to go to")
             return
         await self._open(place.pane)
         await self.pane.restore(place.snapshot)
@@ -393,8 +395,7 @@ class Inspector(App[None]):
         self._begin(BY_NAME["view"], event.name)
 
     def on_line_view_digits(self, event: LineView.Digits) -> None:
-        if any(view.key == str(event.number) for view in self._views):
-            self._begin(BY_NAME["view"], str(event.number))
+        self._begin(BY_NAME["view"], str(event.number))
 
     def on_view_pane_chosen(self, event: ViewPane.Chosen) -> None:
         self._go(self._show_row(event.row, event.view.records))
@@ -449,7 +450,6 @@ class Inspector(App[None]):
             pane.filter_bar.set_history(self.profile.filters)
 
     def on_pane_left(self, event: Pane.Left) -> None:
-        """Remember the place that the user leaves."""
         self._history.leave(Place(event.name, event.snapshot))
 
     # -- look ----------------------------------------------------------------------------------------------------------
@@ -482,7 +482,7 @@ class Inspector(App[None]):
             self.profile.take_look(self.records.spec)
             profiles.save(argument, self.profile)
             self._profile_name = argument
-            self.notify(f"saved in {folder()}", markup=False)
+            self.notify(f"saved in {folder()}")
         self._loaded_profile = replace(self.profile)
 
     async def do_screenshot(self, argument: str) -> None:
@@ -491,7 +491,7 @@ class Inspector(App[None]):
             path.write_text(self.export_screenshot(title=self._title_bar.what), encoding="utf-8")
         except OSError as error:
             raise CommandError(f"{path}: {error.strerror}") from None
-        self.notify(f"written: {path}", markup=False)
+        self.notify(f"written: {path}")
 
     async def do_maximise(self, argument: str) -> None:
         if self.screen.maximized is not None:

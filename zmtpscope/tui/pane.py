@@ -26,7 +26,7 @@ async def reported(notifying: App[Any] | Widget, task: Coroutine[Any, Any, None]
         with suppress(WorkerGone):
             await task
     except (RequestFailed, CommandError, ProfileError) as error:
-        notifying.notify(str(error), severity="error", markup=False)
+        notifying.notify(str(error), severity="error")
 
 
 async def save(app: App[Any], client: Client, asked: SaveCapture | SaveRows | SaveTable) -> None:

@@ -395,7 +395,7 @@ class RecordsPane(Pane):
         if len(self.marks) == 2:
             first, second = self.marks
             apart = await self.client.ask(Apart(first, second))
-            self.notify(f"{apart} between the two marked rows", markup=False)
+            self.notify(f"{apart} between the two marked rows")
         await self.client.ask(Marks(tuple(self.marks)))
 
     async def load_marks(self) -> None:
@@ -448,7 +448,7 @@ class RecordsPane(Pane):
         else:
             return
         self.app.copy_to_clipboard(text)
-        self.notify(f"copied: {choices[form]}", markup=False)
+        self.notify(f"copied: {choices[form]}")
 
     def _value_here(self) -> str:
         if self.details.fields.has_focus and (node := self.details.selected_node) is not None:

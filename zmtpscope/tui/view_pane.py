@@ -164,7 +164,7 @@ class ViewPane(Pane):
         elif event.row.scope:
             self._pin(event.row)
         else:
-            self.notify("this row has no records of its own to count", severity="warning", markup=False)
+            self.notify("this row has no records of its own to count", severity="warning")
 
     def _pin(self, row: TableRow | None) -> None:
         self._pinned = row
@@ -176,7 +176,7 @@ class ViewPane(Pane):
         if row.record is not None or row.time is not None or row.filter:
             self.post_message(self.Chosen(self._view, row))
         elif not self._table.action_open_or_close():
-            self.notify("this row counts no records", severity="warning", markup=False)
+            self.notify("this row counts no records", severity="warning")
 
     def has_command(self, name: str) -> bool:
         return super().has_command(name) and (name != "time" or self._view.has_times)
@@ -255,7 +255,7 @@ class ViewPane(Pane):
         elif form:
             self.app.copy_to_clipboard(row.filter if form == "filter" else "\t".join(filter(None, row.cells)))
         if form:
-            self.notify(f"copied: {FORMS[form]}", markup=False)
+            self.notify(f"copied: {FORMS[form]}")
 
     async def do_export(self, argument: str) -> None:
         await save(self.app, self.client, SaveTable(argument, self._request))

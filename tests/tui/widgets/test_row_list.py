@@ -189,6 +189,9 @@ def test_a_click_on_a_heading_asks_for_a_sort_and_one_on_a_row_selects_its_cell(
         cell = shown.current_cell()
         assert cell is not None
         assert (cell.column, cell.text, cell.number) == ("topic", "topic1", 4)
+        shown.reset()
+        shown.set_columns(COLUMNS, Sort("topic"))
+        assert shown.draw_heading(0, 80).text.index("topic") == topics, "columns stay below the mouse"
 
     with_list(use)
 

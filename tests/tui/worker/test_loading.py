@@ -26,13 +26,13 @@ def test_blocks_change_by_half_or_double_at_most() -> None:
 
 
 def test_blocks_are_neither_empty_nor_without_end() -> None:
-    assert paced(MIN_PACKETS, 100 * PART_SECONDS, 1) == MIN_PACKETS
+    assert paced(MIN_PACKETS, 100 * PART_SECONDS, 0) == MIN_PACKETS
     assert paced(MAX_PACKETS, 0.0, 1) == MAX_PACKETS
 
 
 def test_blocks_with_many_connections_stay_large() -> None:
     """A block has a cost for each of its connections, even with few packets."""
-    assert paced(40_000, 100 * PART_SECONDS, 1000) == 40_000
+    assert paced(40_000, 100 * PART_SECONDS, 500) == 40_000
     assert paced(1000, 100 * PART_SECONDS, 1000) == 2000
     assert paced(MAX_PACKETS, 100 * PART_SECONDS, 1_000_000) == MAX_PACKETS
 

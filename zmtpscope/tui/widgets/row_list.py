@@ -116,8 +116,8 @@ class RowList(LineView):
 
     def set_columns(self, columns: Sequence[TableColumn], sort: Sort | None = None) -> None:
         """Show these columns; `sort` marks a heading."""
-        self._columns = tuple(columns)
-        self._seen = [0] * len(self._columns)
+        if tuple(columns) != self._columns:  # otherwise widths stay, so that columns do not jump
+            self._columns, self._seen = tuple(columns), [0] * len(columns)
         self._sort = sort
         self._lay_out()
 

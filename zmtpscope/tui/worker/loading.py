@@ -30,7 +30,7 @@ PART_SECONDS = 0.03
 FIRST_PACKETS, MIN_PACKETS, MAX_PACKETS = 256, 64, 1 << 16
 """Packets of the first block (few, so that rows appear at once), then minimum and maximum."""
 
-PACKETS_OF_CONNECTION = 40
+PACKETS_OF_CONNECTION = 80
 """Minimum packets of a block for each open connection.
 
 A block costs 0.1 to 0.3 ms for each connection, so smaller blocks would take several times as long.
