@@ -63,7 +63,7 @@ class Payload:
         """Whether `claim` would return MAYBE if `octets` are the only content frame.
 
         A dissector with this method claims by these octets alone, regardless of earlier messages, and never returns YES
-        if other dissectors may claim them. So no call is made when the answer does not matter.
+        if other dissectors may claim them. This saves calls whose result does not matter.
         """
         raise NotImplementedError
 

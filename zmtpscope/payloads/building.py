@@ -52,7 +52,7 @@ class TreeBuilder:
         self.nodes: dict[int, list[FieldNode]] = {}
 
     def go_to(self, frame: int) -> None:
-        """Add further nodes to this frame."""
+        """Add the following nodes to the tree of frame number `frame`."""
         self._frame = frame
         self._level = self.nodes.setdefault(frame, [])
 

@@ -24,7 +24,7 @@ _SIMPLE = {20: False, 21: True, 22: None}
 _FLOATS = {25: Struct(">e"), 26: Struct(">f"), 27: Struct(">d")}
 
 BIGNUM, NEGATIVE_BIGNUM, EMBEDDED, SELF_DESCRIBED = 2, 3, 24, 55799
-"""Tags (RFC 8949 3.4) whose meaning is shown; of others only the number."""
+"""Tags (RFC 8949 3.4) whose meaning the fields show; other tags are shown as numbers."""
 
 _FIRST_MAP = 0xA0
 _DESCRIBES_ITSELF = b"\xd9\xd9\xf7"
@@ -116,6 +116,7 @@ class Cbor(Headed):
         reader.value(name, stop - reader.position, as_text(whole) if of == TEXT else whole)
 
     def _octets_at(self, reader: Reader, at: int) -> tuple[int, int] | None:
-        """Return start and end of the octet string at `at`; None for other kinds, pieces and truncated strings."""
+        """Return start and end of the contents of the octet string at `at`; None for other kinds, pieces and truncated
+        strings."""
         kind, stop, argument = self.head(reader.data, at)
         return (stop, stop + argument) if kind == OCTETS and stop + argument <= reader.stop else None

@@ -19,7 +19,7 @@ from zmtpscope.payloads.limits import UNPACKED_PER_OCTET, Limit
 from zmtpscope.payloads.unpacking import Format, StaysPacked, Unpacker, most_octets, optional, unpack
 
 LARGEST_WINDOW = 16 << 20
-"""Octets of a zstd window: the memory that a decoder allocates."""
+"""Maximum octets of a zstd window: the memory that a decoder allocates."""
 
 SKIPPABLE_HEADER = 8
 USED_UP = f"not decompressed: the messages of this side expand to more than {UNPACKED_PER_OCTET} times their size"
@@ -110,14 +110,14 @@ class Zlib(Compressed):
 
     name = prefix = "zlib"
     HEADERS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
-    """Headers without a dictionary, one per compression level. As 16-bit numbers they are multiples of 31."""
+    """Headers of streams without a dictionary, one per compression level."""
     begins = HEADERS
     LOOKED_AT = 1024
     """Packed octets that `claim` unpacks at most."""
     MAX_EXAMINED = 4 << 10
     """Unpacked octets after which `claim` stops."""
     ENOUGH = 64
-    """Octets of a claimed body. A few octets of text such as `x^2` may unpack without error."""
+    """Minimum octets of a claimed body: a few octets of text, such as `x^2`, may unpack without error."""
 
     def claim_of(self, octets: bytes) -> Claim:
         if not octets.startswith(self.HEADERS):
@@ -222,7 +222,7 @@ class Lz4(Framed):
 
 
 def zstd_unpacker() -> Callable[[], Unpacker]:
-    """Return a constructor: Python's own (3.14) or `zstandard`'s. Raises `StaysPacked`."""
+    """Return the constructor of a zstd decompressor: Python's own (3.14) or `zstandard`'s. Raises `StaysPacked`."""
     unpacker: Callable[[], Unpacker]
     if sys.version_info >= (3, 14):
         from compression.zstd import DecompressionParameter, ZstdDecompressor

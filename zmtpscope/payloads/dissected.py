@@ -78,7 +78,8 @@ def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
 
 
 class Claim(IntEnum):
-    """How sure a dissector is. YES: no other format looks like it; MAYBE: the message fits the format."""
+    """How sure a dissector is that it reads a message. YES: no other format looks like this; MAYBE: the message fits
+    the format."""
 
     NO = 0
     MAYBE = 1

@@ -103,7 +103,7 @@ JSON = Dissector(
 )
 """Dissectors that recognise messages many at once: most claimed messages are JSON or text."""
 ZAP, ZRE = "zap", "zre"
-"""Findings compare their messages across both sides or several connections."""
+"""Names of the dissectors whose messages findings compare across both sides or several connections."""
 
 _COMPRESSED = "zmtpscope.payloads.compressed"
 SKIPPABLE = tuple(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))

@@ -71,8 +71,8 @@ class Framewise(Payload, Generic[Known]):
             reader.fields = values if count > 1 else values[0] if values else None
 
     def _first_that_begins(self, message: Message) -> int | None:
-        """Return the first content frame that starts like the format; None if there is none, or if a frame has the
-        format."""
+        """Return the index of the first content frame that starts like the format; None without one, or if a frame has
+        the format."""
         begins = self.begins or b""
         octets = begins if isinstance(begins, tuple) else tuple(bytes([each]) for each in begins)
         if any(self.recognise(each)[1] is not None for each in message.bodies):

@@ -19,8 +19,8 @@ _CONTAINERS, _ENDS = (dict, list), (b"}", b"]")
 _LINE_ENDS = re.compile(r"\s*[\r\n]\s*")
 """White space with a line end, which cannot be part of a string."""
 MAX_CLAIMED, FEW_CLAIMED = 1000, 100
-"""Values that `claim` parses if orjson fails: the first for a frame below the limit of values, the second for any
-other."""
+"""Values that `claim` parses if orjson fails, in a frame with at most as many values as a message may have, or with
+more."""
 HEAD = 4096
 """Number of octets that a summary reads."""
 MIN_INTEGER, BEYOND_INTEGERS = -(2.0**63), 2.0**64
@@ -113,7 +113,8 @@ def loaded(octets: bytes) -> Json | None:
 
 
 def _is_ordinary(value: Json) -> bool:
-    """Whether `JsonText` would return the same: not nested too deep, no integer of more than 64 bits became a float."""
+    """Whether `JsonText` would return the same value: it is not nested too deep, and no integer of more than 64 bits
+    became a float."""
     level = [value]
     for _ in range(DEEPEST):
         below = []
@@ -147,7 +148,7 @@ def ordinary(octets: bytes) -> tuple[str, Json] | None:
 
 
 def dissected(octets: bytes) -> Dissected:
-    """Dissect `octets`, which are the only content frame, and `ordinary` unless the file they are in has changed."""
+    """Dissect `octets`, the only content frame. `ordinary` accepts them, unless their file has changed since."""
     summary, value = ordinary(octets) or (summary_of(octets), None)
     return Dissected(JsonPayload.name, as_summary(summary), None if value == {} else value)
 

@@ -32,7 +32,7 @@ _CLOSE = {b"{": re.compile(_SPACE + rb"\}"), b"[": re.compile(_SPACE + rb"\]")}
 
 _LITERALS = {b"true": True, b"false": False, b"null": None, b"NaN": "NaN"}
 _LITERALS |= {b"Infinity": "Infinity", b"-Infinity": "-Infinity"}
-"""Python's json module writes the last three, although they are not JSON."""
+"""The last three are not JSON, but Python's json module writes them."""
 _LONGEST_INTEGER = 20
 """Characters of a 64-bit integer."""
 

@@ -104,7 +104,7 @@ class Jupyter(Payload):
             reader.finding("JUPYTER-01", place, size)
 
     def _fits(self, signature: bytes, signed: Sequence[bytes]) -> bool:
-        """Whether a key fits; it is tried first from now on."""
+        """Whether a key makes this signature; the key found is tried first from now on."""
         from hmac import compare_digest
 
         for index, key in enumerate(self.keys):
@@ -166,7 +166,7 @@ def _signature(key: Key, signed: Sequence[bytes]) -> bytes:
 
 
 def _read_front(reader: Reader, delimiter: int) -> None:
-    """Read the topic of a publisher, otherwise identities. Moves to the delimiter."""
+    """Read the frames before the delimiter: the topic of a publisher, otherwise identities. Moves to the delimiter."""
     reader.go_to(0)
     identities: list[str] = []
     publishes = reader.about.socket_type in PUBLISHERS

@@ -70,7 +70,7 @@ class Budget:
 
     @contextmanager
     def of_packed(self) -> Iterator[None]:
-        """Limit the fields read inside to the side's allowance."""
+        """Limit the fields read within this context to the side's allowance."""
         if self.spare is not None:  # packed within a packed part
             yield
             return
@@ -102,7 +102,7 @@ def counted(value: Json, budget: Budget, depth: int) -> Json:
 
 
 def checked(fields: Json) -> Json:
-    """Return fields that a dissector has set itself as every output can hold them.
+    """Return the fields that a dissector has set itself, in types that every output can hold.
 
     Their parts were counted and limited when they were read, each at its own depth.
     """

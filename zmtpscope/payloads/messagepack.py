@@ -126,7 +126,7 @@ class _Loaded(NamedTuple):
     value: Json
     has_words: bool
     has_exponents: bool
-    """Whether it contains numbers that orjson writes otherwise than `in_brief`."""
+    """Whether the value contains numbers that orjson writes differently from `in_brief`."""
 
     def in_brief(self) -> str:
         return _encode(self.value) if self.has_exponents else orjson.dumps(self.value).decode()
@@ -145,7 +145,7 @@ def _loaded(octets: bytes) -> _Loaded | None:
 
 
 def _ordinary(value: Json) -> _Loaded | None:
-    """Return the values as Python objects; None unless all nested values are ordinary."""
+    """Return the value with facts about its contents; None unless it and all nested values are ordinary."""
     level, has_words, has_exponents = [value], False, False
     for _ in range(DEEPEST):
         below = []

@@ -15,7 +15,7 @@ from zmtpscope.payloads.values import Json
 
 _INTEGER = re.compile(rb"[-+]?[0-9]++L?")
 _LONGEST_INTEGER = 19
-"""Characters of a number. Longer ones stay octets, because they may have any size."""
+"""Maximum characters of a number that is parsed. Longer ones stay octets, because their size has no bound."""
 _NO_CONSTANTS = {"BINGET", "EXT1", "EXT2", "EXT4", "GET", "GLOBAL", "INST", "LONG_BINGET", "PERSID"}
 """Opcodes whose argument refers to the value that they put on the stack."""
 _LENGTHS = {-2: (1, False), -3: (4, True), -4: (4, False), -5: (8, False)}

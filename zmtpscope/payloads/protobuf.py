@@ -35,7 +35,7 @@ MAX_KEYS = 4 * MAX_FIELDS
 """Keys to parse in one message; afterwards no octets are tried as nested fields."""
 FIRST_PRINTABLE = 0x20
 NAMED = 5
-"""Number of messages listed in the error about an unknown one."""
+"""Number of message types listed in the error about an unknown type."""
 
 
 class Wanted(NamedTuple):
@@ -111,7 +111,7 @@ class _Fields:
         self._all(self._look(start, stop), kind)
 
     def _look(self, start: int, stop: int) -> WireFields:
-        """Parse the fields, or enough to reach the limit. Raises `Limit` after `MAX_KEYS`."""
+        """Parse the fields, at most as many as the limits allow. Raises `Limit` after `MAX_KEYS` keys."""
         if self.keys > MAX_KEYS:
             raise Limit("PAYLOAD-02", f"more than {MAX_KEYS} fields, including possible ones")
         found = wire_fields(self.data, start, stop, MAX_FIELDS + 1)

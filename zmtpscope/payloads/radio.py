@@ -9,7 +9,7 @@ LARGEST = 8192
 
 
 class Radio(Payload):
-    """One datagram is one message. It has no magic number, so other evidence must claim it."""
+    """A RADIO message: one datagram. It has no magic number, so other evidence must select this dissector."""
 
     name = "radio"
     prefix = "radio"

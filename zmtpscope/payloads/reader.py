@@ -64,7 +64,7 @@ class FrameCursor:
 
 
 LEVELS_OPENED = 2
-"""Levels of nesting that a nested payload adds: an object with protocol, summary and fields."""
+"""Levels of nesting that a nested payload adds: its object, and the fields in it."""
 
 _LARGEST_PLACE = 2**62
 """Maximum stream offset of a finding."""

@@ -112,7 +112,7 @@ GROUP = "zmtpscope.payloads"
 
 
 def names() -> list[str]:
-    """Return all names without loading a dissector."""
+    """Return the names of all dissectors without loading one."""
     return sorted({each.name for each in OURS} | {point.name for point in _points()})
 
 
@@ -122,7 +122,7 @@ def _points() -> list[EntryPoint]:
 
 
 class Asked(NamedTuple):
-    """The dissectors for messages for which the user named none."""
+    """The dissectors for messages to which the user assigned no dissector."""
 
     dissectors: tuple[Dissector, ...]
     """Dissectors except the text dissector."""
@@ -208,7 +208,8 @@ class Registry:
 
 
 def _installed(point: EntryPoint) -> Dissector:
-    """Load a dissector. Raises at once if it is none: it would fail unexpectedly later."""
+    """Load the dissector of an entry point. Raises `TypeError` if the object is no dissector, which would fail only
+    later."""
     kind = point.load()
     if not (isinstance(kind, type) and issubclass(kind, Payload) and getattr(kind, "name", None) == point.name):
         raise TypeError(f"{point.value} is not a subclass of Payload named {point.name!r}")

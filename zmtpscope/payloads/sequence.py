@@ -22,7 +22,7 @@ LONGEST_TOPIC = 255
 """Octets of a topic; longer ones have no remembered numbers."""
 
 HASH = 32
-"""Octets, sent by bitcoind in the order in which hashes are displayed."""
+"""Octets of a hash. bitcoind sends them in the order in which hashes are displayed."""
 EVENTS = {
     (HASH + 1, b"C"): "block connected",
     (HASH + 1, b"D"): "block disconnected",
@@ -35,7 +35,7 @@ SMALLEST_TRANSACTION, SMALLEST_BLOCK = 60, 81
 
 
 class Place(NamedTuple):
-    """A number that fills `frame` in this octet order, in messages with this many frames."""
+    """A place for a number: it fills frame `frame`, in this octet order, in messages of this many frames."""
 
     least_frames: int
     most_frames: int | None
@@ -108,7 +108,7 @@ class Numbering:
             series.last, series.run = None, 0
 
     def feed(self, topic: bytes, number: int) -> tuple[Step, bool]:
-        """Return the step to the next number, and whether it counts all topics."""
+        """Add the next number. Returns the step to it, and whether the numbers count all topics."""
         together = self.all.feed(number)
         if topic not in self.topics:
             self.topics[topic] = Series(self.place.size)

@@ -21,7 +21,7 @@ NO_JSON = bytes({*range(32)} - set(b"\t\r\n"))
 NO_OCTET = 256
 """Value for an empty frame."""
 
-UNKNOWN, NOBODY, SOMEBODY, ONLY_CLAIMS = -1, 0, 1, 2
+UNKNOWN, NO_CANDIDATES, SOME_CANDIDATES, ONLY_CLAIMS = -1, 0, 1, 2
 
 
 class Candidates:
@@ -30,7 +30,7 @@ class Candidates:
     def __init__(self, dissectors: Dissectors) -> None:
         self.dissectors = dissectors
         self.prefixes = tuple(prefix for each in dissectors for prefix in each.prefixes)
-        """Prefixes that some of them claim."""
+        """Prefixes that some of the dissectors declare."""
         self.others = others = tuple(each for each in dissectors if not each.prefixes)
         """Dissectors that may claim messages without any of `prefixes`."""
         by_octets = all(each.claims_at_once for each in others) and len({each.least_frames for each in others}) == 1
@@ -79,8 +79,8 @@ class Shapes:
         self._of_frames: dict[int, Candidates] = {}
         self.begins_frame = _frame_beginnings(dissectors)
         self.known = np.full(len(self._senders) * self._of_sender, UNKNOWN, np.int8)
-        """State of each shape: NOBODY (no candidates), ONLY_CLAIMS (candidates can only claim), SOMEBODY (any other
-        candidates), UNKNOWN (not computed yet)."""
+        """State of each shape: NO_CANDIDATES, ONLY_CLAIMS (candidates can only claim), SOME_CANDIDATES (other
+        candidates), or UNKNOWN (not computed yet)."""
         self.only_json = np.zeros(len(self.known), np.bool_)
         """Whether only the JSON dissector may claim JSON messages, by computed shape."""
 
@@ -139,7 +139,7 @@ class Shapes:
 
     def claimable(self, shapes: Int64) -> NDArray[np.bool_]:
         """Return a mask of shapes that any dissector may claim."""
-        found: NDArray[np.bool_] = self._look_up(shapes) > NOBODY
+        found: NDArray[np.bool_] = self._look_up(shapes) > NO_CANDIDATES
         return found
 
     def only_claimed(self, shapes: Int64) -> NDArray[np.bool_]:
@@ -154,8 +154,8 @@ class Shapes:
         if np.count_nonzero(unknown):
             for shape in np.flatnonzero(np.bincount(shapes[unknown])).tolist():  # np.unique loads numpy.ma
                 candidates = self.candidates(shape)
-                who = SOMEBODY if candidates.dissectors else NOBODY
-                self.known[shape] = ONLY_CLAIMS if candidates.only_claim else who
+                state = SOME_CANDIDATES if candidates.dissectors else NO_CANDIDATES
+                self.known[shape] = ONLY_CLAIMS if candidates.only_claim else state
                 self.only_json[shape] = candidates.only_json
             found = self.known[shapes]
         return found

@@ -191,7 +191,8 @@ class SidePayloads:
     def _sure_among(
         self, claiming: list[Payload], first: int, which: int, message: Callable[[int], tuple[Candidates, bytes]]
     ) -> Payload:
-        """Return the dissector of message `which`: the one that got the previous message, otherwise the first."""
+        """Return the dissector of message `which` from those in `claiming`: the one of the previous message, otherwise
+        the first."""
         before = self.last
         if len(claiming) > 1:
             earlier, others = self._last_claimed(first, which, message)
@@ -220,8 +221,8 @@ class SidePayloads:
         return None if named is None or named.name in self.registry.stopped else named
 
     def _claimed(self, message: Message, about: About) -> Payload | None:
-        """Return the dissector that claims a message, without the text dissector: the surest claim, then the most
-        frames needed, then the last to claim a message."""
+        """Return the dissector that claims a message, other than the text dissector. The surest claim has priority,
+        then the dissector that needs most frames, then the last one that claimed a message."""
         if self.left_alone:
             return None
         best, strength = None, (Claim.NO, 0, False)
@@ -256,7 +257,7 @@ class SidePayloads:
         return best
 
     def _others_may_judge(self, message: Message) -> bool:
-        """Whether later frames may cause findings."""
+        """Whether dissectors of frames after the first content frame may report findings."""
         return any(each.judges for frame in message.bodies[1:] for each in self.shapes.of_frame(frame))
 
     def _another(self, but: Payload, reader: Reader) -> Opened:
@@ -277,7 +278,7 @@ class SidePayloads:
         self.wants_all = any((self.made.get(each.name) or each).wants_all for each in self.dissectors)
 
     def _one(self, dissector: Dissector) -> Payload | None:
-        """Return this side's dissector, created at first use; None if it cannot be created or was stopped."""
+        """Return this side's dissector object, created at first use; None if it cannot be created or was stopped."""
         if dissector.name not in self.made:
             made = self.made[dissector.name] = self.registry.make(dissector)
             if made is not None and self.has_lost:
@@ -337,7 +338,7 @@ def is_claimed_at_once(payload: Payload, octets: bytes) -> bool:
 
 
 def result_at_once(payload: Payload, octets: bytes) -> Dissected | None:
-    """Return what the dissector makes of the octets alone; None if it needs more, or fails."""
+    """Return the dissection of the octets alone; None if the dissector needs more, or fails."""
     try:
         done = payload.at_once(octets)
         if done is None:

@@ -43,8 +43,8 @@ class Problem(NamedTuple):
 
 
 class Unpacked(NamedTuple):
-    """A decompressed payload. `octets` are the contents of the streams up to `stop`, or to a problem. `made` octets
-    were produced, possibly above the limit."""
+    """A decompressed payload. `octets` are the contents of the streams up to index `stop` of the packed octets, or up
+    to `problem`. `made` octets were unpacked, possibly above the limit."""
 
     octets: bytes
     stop: int

@@ -20,13 +20,13 @@ _MIN_INT, _LARGEST_INT = -(2**63), 2**64 - 1
 
 
 def shortened(text: str, limit: int = LONGEST_SUMMARY) -> str:
-    """Cut to the limit of records."""
+    """Cut a text to `limit` characters."""
     text = str.__str__(text)
     return text if len(text) <= limit else text[: limit - 1] + NO_MORE
 
 
 def as_summary(text: str) -> str:
-    """Cut to the limit of records, as every output can hold it."""
+    """Cut a text to the length of a summary, and escape characters that some outputs cannot hold."""
     if type(text) is str and len(text) <= LONGEST_SUMMARY and text.isascii():
         return text
     shown: str = plain(shortened(text))

@@ -81,7 +81,7 @@ def _start(message: Message) -> int:
     """Return the index of the version frame. Request and reply end with the message.
 
     Frames of an envelope may precede them, with or without a delimiter. Without a delimiter, `message.content` is
-    wrong: it is behind the first empty frame, which is often the identity.
+    wrong: it is the frame after the first empty one, which is often the identity.
     """
     frames = message.frames
     most = FRAMES + MAX_CREDENTIALS

@@ -15,7 +15,7 @@ from zmtpscope.payloads.json_compiled cimport plain_json
 
 cdef int64_t SPECIAL = events.SPECIAL, NO_OCTET = of_shapes.NO_OCTET, SEVERAL = twin.SEVERAL
 cdef int64_t LONGEST_JSON = message_columns.LONGEST_JSON
-cdef int8_t UNKNOWN = of_shapes.UNKNOWN, NOBODY = of_shapes.NOBODY
+cdef int8_t UNKNOWN = of_shapes.UNKNOWN, NO_CANDIDATES = of_shapes.NO_CANDIDATES
 
 
 cdef bint is_json(const uint8_t *octets, int64_t size) except -1:
@@ -135,7 +135,7 @@ def asked_rows(run, shapes, wanted):
             shape = (octet * ranks + rank(counts, end - frame + 1)) * ranks + rank(counts, end - head + 1) + first_of
             if known_shapes[shape] == UNKNOWN:
                 shapes.claimable(np.array([shape]))
-            is_asked = is_asked or known_shapes[shape] != NOBODY
+            is_asked = is_asked or known_shapes[shape] != NO_CANDIDATES
             if frame != end:
                 shape = SEVERAL
                 for behind in range(frame + 1, end + 1):

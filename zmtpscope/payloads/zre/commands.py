@@ -11,7 +11,7 @@ SIGNATURE = b"\xaa\xa1"
 VERSIONS = (2, 3)
 
 SMALLEST_STRING, SMALLEST_ENTRY = 4, 5
-"""Octets of an entry of a list, and a dictionary."""
+"""Minimum octets of an entry of a list, and of a dictionary."""
 
 
 class PastTheFrame(Malformed):
@@ -23,7 +23,7 @@ class PastTheFrame(Malformed):
 
 
 def string(reader: Reader, name: str, *, size: int = 1, hidden: bool = False) -> str:
-    """Read a string; `size` is the size of the length before it."""
+    """Read a string after its length, which has `size` octets."""
     start = reader.offset
     if reader.left < size:
         raise PastTheFrame(start, reader.left)

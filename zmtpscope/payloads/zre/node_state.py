@@ -17,7 +17,7 @@ WRAPS = ((65535, 0), (65534, 0))
 
 
 class NodeState:
-    """The commands so far on one connection; None where the capture lacks them."""
+    """The commands so far on one connection. Attributes are None while the capture lacks the command."""
 
     def __init__(self) -> None:
         self.began = False
