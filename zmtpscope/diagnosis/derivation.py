@@ -19,17 +19,17 @@ from zmtpscope.diagnosis.observers.observed import (
     began,
     observe_record,
 )
-from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, SocketTypes
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, Run, SocketTypes
 from zmtpscope.diagnosis.observers.requests import RequestObserver
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.rounds import RoundObserver
-from zmtpscope.diagnosis.observers.run_summaries import RunSummary, summaries_of
+from zmtpscope.diagnosis.observers.run_summaries import summaries_of
 from zmtpscope.diagnosis.observers.sending import SendingObserver
 from zmtpscope.diagnosis.observers.subscriptions import PublishingObserver
 from zmtpscope.dissect import Batch, Record
 from zmtpscope.dissect.analyser import Ongoing
 from zmtpscope.dissect.identity import Stream
-from zmtpscope.dissect.records.tables import MessageTable
+from zmtpscope.grouping import grouped
 
 MAX_CONNECTIONS = 16_384
 """Ended connections (some 7 kB each), and open ones. Older ones are forgotten and counted."""
@@ -47,11 +47,19 @@ OBSERVERS: tuple[type[Observer], ...] = (
     RoundObserver,
 )
 
+RECORDS_AT_ONCE = 16
+"""Records to process before callers may pause."""
+
 KNOWN = frozenset({"greeting", "command", "gap", "leftover", "stall", "retransmission"})
 """Types of records of connections."""
 
-OBSERVERS_OF = {type_: [number for number, each in enumerate(OBSERVERS) if type_ in each.types] for type_ in KNOWN}
-"""Indexes of the observers that process each type of record."""
+BEGUN_BY = grouped(
+    ((type_, name), number)
+    for number, each in enumerate(OBSERVERS)
+    for type_ in each.types
+    for name in each.begins_with
+)
+"""Indexes of the observers that begin with a record, by its type and the name of its command, or its type again."""
 
 
 @lru_cache
@@ -65,17 +73,21 @@ class OpenConnection:
         self.observed = observed
         self.observers: dict[int, Observer] = {}
         """The observers created so far, by their indexes in `OBSERVERS`, in ascending order."""
+        self.deriving: list[Observer] = []
+        """Those that derive records before the end."""
         self._followed: SocketTypes | None = None
         """Socket types for which observers were created."""
         self._room = room
 
     def record(self, record: Record) -> None:
         observe_record(self.observed, record)
-        for number in OBSERVERS_OF[record.type]:
-            if number not in self.observers and record.own.get("name", record.type) in OBSERVERS[number].begins_with:
-                self._create([number])
-            if number in self.observers:
-                self.observers[number].record(record)
+        type_ = record.type
+        begun = BEGUN_BY.get((type_, record.own["name"] if type_ == "command" else type_))
+        if begun is not None:
+            self._create(begun)
+        for observer in self.observers.values():
+            if type_ in observer.types:
+                observer.record(record)
 
     def rows(self, rows: Rows) -> None:
         types = self.observed.socket_types()
@@ -85,18 +97,15 @@ class OpenConnection:
         for observer in self.observers.values():
             observer.rows(rows)
 
-    def derive(self) -> Iterator[DerivedTable]:
-        """Yield the records decided since the last call."""
-        for observer in self.observers.values():
-            yield from observer.derive()
-
     def finish(self, ordinal: int) -> list[DerivedTable]:
         return [table for each in self.observers.values() for table in each.finish(ordinal)]
 
     def _create(self, numbers: Sequence[int]) -> None:
         before = self.observers
         new = {number: OBSERVERS[number](self.observed, self._room) for number in numbers if number not in before}
-        self.observers = dict(sorted((before | new).items())) if before else new
+        if new:
+            self.observers = dict(sorted((before | new).items())) if before else new
+            self.deriving = [each for each in self.observers.values() if type(each).derive is not Observer.derive]
 
 
 class Derivation:
@@ -127,7 +136,7 @@ class Derivation:
         """Yield the tables of `feed`, and None where callers may pause."""
         touched: dict[str, OpenConnection] = {}
         ends: list[Record] = []
-        for record in batch.records:
+        for number, record in enumerate(batch.records):
             self._see(record.ts_ns)
             if record.order[0] > self._ordinal:
                 self._ordinal = record.order[0]
@@ -140,21 +149,31 @@ class Derivation:
             elif record.type in KNOWN and stream is not None and stream.conn is not None:
                 connection = touched[stream.conn_id] = self._connection_of(record)
                 connection.record(record)
-            yield None
+            if not number % RECORDS_AT_ONCE:
+                yield None
         by_connection: dict[str, Rows] = {}
         for table in filter(len, batch.messages):
-            for run, summary in zip(table.by_sender(), summaries_of(table), strict=True):
-                _add(by_connection, run, summary, batch.files)
-                yield None
+            low = 0
+            for summary in summaries_of(table):
+                sender = table.sender_at(low)
+                stream = sender.stream
+                if stream.conn is not None:
+                    rows = by_connection.get(stream.conn_id)
+                    if rows is None:
+                        rows = by_connection[stream.conn_id] = Rows(batch.files)
+                    rows.runs[stream.side or 0].append(Run(table, low, sender, summary))
+                low += summary.messages
+            yield None
         for conn_id, rows in by_connection.items():
             connection = touched[conn_id] = self._connection(conn_id, rows)
             connection.rows(rows)
             yield None
         if self._first_ns is not None and batch.until:
             self._see(batch.until)
-        for each in touched.values():
-            yield from each.derive()
-            yield None
+        for connection in touched.values():
+            for observer in connection.deriving:
+                yield from observer.derive()
+                yield None
         for record in ends:
             yield from self._end(record)
             yield None
@@ -223,21 +242,20 @@ class Derivation:
     def _connection(self, conn_id: str, rows: Rows) -> OpenConnection:
         found = self.open.get(conn_id)
         if found is None:
-            number = 0 if rows.sides[0] else 1
-            first = rows.summaries[number][0]
-            moment = Moment.of_packet(first.first_ns, first.first_packet, rows.files)
-            found = self._begin(rows.sides[number][0].stream, moment)
+            run = (rows.runs[0] or rows.runs[1])[0]
+            moment = Moment.of_packet(run.summary.first_ns, run.summary.first_packet, rows.files)
+            found = self._begin(run.sender.stream, moment)
         observed = found.observed
-        for number in (0, 1):
-            for run, summary in zip(rows.sides[number], rows.summaries[number], strict=True):
-                last = summary.last_end_ns
+        for number, runs in enumerate(rows.runs):
+            own, other = observed.sides[number], observed.sides[1 - number]
+            for run in runs:
+                last = run.summary.last_end_ns
                 self._see(last)
-                if summary.last_order > self._ordinal:
-                    self._ordinal = summary.last_order
+                if run.summary.last_order > self._ordinal:
+                    self._ordinal = run.summary.last_order
                 observed.spoke(number, last)
-                own, other = observed.sides[number], observed.sides[1 - number]
-                own.socket_type = own.socket_type or run.socket_type
-                other.socket_type = other.socket_type or run.peer_socket_type
+                own.socket_type = own.socket_type or run.sender.socket_type
+                other.socket_type = other.socket_type or run.sender.peer_socket_type
         return found
 
     def _begin(self, stream: Stream, moment: Moment) -> OpenConnection:
@@ -284,14 +302,3 @@ class Derivation:
 
 def derived_records(tables: Iterable[DerivedTable]) -> list[Record]:
     return [record for table in tables for record in table.records()]
-
-
-def _add(found: dict[str, Rows], run: MessageTable, summary: RunSummary, files: Sequence[str | None]) -> None:
-    """Add messages of a TCP connection to those of its conn_id."""
-    stream = run.stream
-    if stream.conn is not None:
-        rows = found.get(stream.conn_id)
-        if rows is None:
-            rows = found[stream.conn_id] = Rows(files)
-        rows.sides[stream.side or 0].append(run)
-        rows.summaries[stream.side or 0].append(summary)

@@ -63,7 +63,7 @@ class Kinds:
         return KINDS_LEARNED - self._learned[side]
 
     def learn_rows(self, rows: Rows) -> None:
-        for side, begin, end, _, _ in rows.turns():
+        for side, begin, end, _, _ in rows.turns:
             if self.is_over:
                 break
             self.learn(rows, side, begin, end)
@@ -138,7 +138,7 @@ class CallObserver(Observer):
     def _learn(self, rows: Rows) -> None:
         """Process all messages while their first frames may show ids."""
         known = [_by_position(rows, side) for side in (0, 1)]
-        for side, begin, end, _, _ in rows.turns():
+        for side, begin, end, _, _ in rows.turns:
             if self._kinds.is_over and self._ids.is_over and not any(known):
                 break
             if not self._kinds.is_over:

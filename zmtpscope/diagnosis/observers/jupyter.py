@@ -18,8 +18,8 @@ OCTETS = 400
 
 class JupyterObserver(Observer):
     def rows(self, rows: Rows) -> None:
-        for side, runs in zip(self.observed.sides, rows.sides, strict=True):
-            for run in runs:
+        for side, runs in zip(self.observed.sides, rows.runs, strict=True):
+            for run in (each.messages for each in runs if each.table.payloads is not None):
                 for row, made in enumerate(run.payloads or ()):
                     if made is not None and made.protocol == PROTOCOL and isinstance(made.fields, dict):
                         side.jupyter = side.jupyter or ObservedJupyter()

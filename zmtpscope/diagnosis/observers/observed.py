@@ -42,6 +42,8 @@ Endpoint = tuple[str, int]
 
 MAX_NAMES = 64
 
+FALLBACK, ZWS_RESPONSE = Form.PSEUDO_SIGNATURE.value, Form.ZWS_RESPONSE.value
+
 
 @dataclass(slots=True, eq=False)
 class ObservedFinding:
@@ -356,7 +358,8 @@ def ref_of(record: Record) -> str:
 
 
 def observe_record(connection: ObservedConnection, record: Record) -> None:
-    connection.answers.clear()
+    if connection.answers:
+        connection.answers.clear()
     if record.ts_ns > connection.last_ns:
         connection.last_ns = record.ts_ns
     if record.type in LEARN:
@@ -383,8 +386,8 @@ def _greeting(connection: ObservedConnection, record: Record) -> None:
     side.greeting = side.greeting or Moment.of_record(record)
     side.version = values["version_announced"] or side.version
     side.mechanism = values["mechanism"] or side.mechanism
-    side.is_fallback = values["form"] == Form.PSEUDO_SIGNATURE.value
-    side.refuses_websocket = values["form"] == Form.ZWS_RESPONSE.value and values["version_announced"] is None
+    side.is_fallback = values["form"] == FALLBACK
+    side.refuses_websocket = values["form"] == ZWS_RESPONSE and values["version_announced"] is None
     _name(side, values)
     if values["socket_type"] is not None:
         side.ready = side.greeting

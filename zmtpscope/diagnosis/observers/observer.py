@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from operator import attrgetter
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,12 +11,13 @@ from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.frame_ids import FirstFrames, first_frames
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.room import Room
-from zmtpscope.diagnosis.observers.run_summaries import RunSummary
+from zmtpscope.diagnosis.observers.run_summaries import RunSummary, Turn, turns_of
 from zmtpscope.dissect import Record
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.batch import RANKS
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.record_writer import NEITHER
-from zmtpscope.dissect.records.tables import MessageTable
+from zmtpscope.dissect.records.tables import MessageTable, Sender
 from zmtpscope.records import SCHEMA, empty
 
 
@@ -33,51 +33,58 @@ READ_TOGETHER = 32
 """Messages whose first frames are read at once."""
 
 
-class Turn(NamedTuple):
-    """Successive messages of one side: their positions `begin..end` (`end` excluded) among its messages of the batch,
-    and when the first and the last one ended (ns)."""
+class Run:
+    """Messages of one sender in a table, from row `low` on."""
 
-    side: int
-    begin: int
-    end: int
-    first_ns: int
-    last_ns: int
+    __slots__ = "_messages", "low", "sender", "summary", "table"
+
+    def __init__(self, table: MessageTable, low: int, sender: Sender, summary: RunSummary) -> None:
+        self.table, self.low, self.sender, self.summary = table, low, sender, summary
+        self._messages: MessageTable | None = None
+
+    @property
+    def messages(self) -> MessageTable:
+        """Return the messages alone: most observers need only the summary, which costs less."""
+        if self._messages is None:
+            self._messages = self.table.of_sender(self.low, self.low + self.summary.messages)
+        return self._messages
 
 
 class Rows:
-    """Messages of one connection in one batch: `sides` are the runs of each side; packets refer to `files`.
+    """Messages of one connection in one batch: `runs` of each side; packets refer to `files`.
 
     A position is an index among all messages of a side, in order.
     """
 
     def __init__(self, files: Sequence[str | None]) -> None:
-        self.sides: tuple[list[MessageTable], list[MessageTable]] = [], []
-        self.summaries: tuple[list[RunSummary], list[RunSummary]] = [], []
+        self.runs: tuple[list[Run], list[Run]] = [], []
         self.files = files
-        self._first: tuple[dict[int, FirstFrames], dict[int, FirstFrames]] = {}, {}
-        """First frames of each side that were read, by position."""
 
-    def turns(self) -> Iterator[Turn]:
-        """Yield the turns of both sides: a side has its turn until the other one sends a message."""
-        for side in (0, 1):
-            if not self.sides[1 - side]:
-                summaries = sorted(self.summaries[side], key=attrgetter("last_order"))
-                if summaries:
-                    count = sum(each.messages for each in summaries)
-                    yield Turn(side, 0, count, summaries[0].first_end_ns, summaries[-1].last_end_ns)
-                return
-        orders, ends = zip(*[self._orders_and_ends(side) for side in (0, 1)], strict=True)
-        at, side = [0, 0], 0 if orders[0][0] <= orders[1][0] else 1
-        while at[side] < len(orders[side]):
-            begin, other = at[side], 1 - side
-            if at[other] < len(orders[other]):
-                cut = bisect_left if side else bisect_right  # side 0 precedes side 1 in the same segment
-                end = cut(orders[side], orders[other][at[other]], begin)
-            else:
-                end = len(orders[side])
-            at[side] = end
-            yield Turn(side, begin, end, ends[side][begin], ends[side][end - 1])
-            side = other
+    @cached_property
+    def sides(self) -> tuple[list[MessageTable], list[MessageTable]]:
+        """The messages of each side, by run."""
+        one, other = self.runs
+        return [run.messages for run in one], [run.messages for run in other]
+
+    @cached_property
+    def _first(self) -> tuple[dict[int, FirstFrames], dict[int, FirstFrames]]:
+        """First frames of each side that were read, by position."""
+        return {}, {}
+
+    @cached_property
+    def turns(self) -> list[Turn]:
+        """The turns of both sides: a side has its turn until the other one sends a message."""
+        if all(self.runs):
+            return turns_of(self._orders_and_ends(0), self._orders_and_ends(1))
+        side = 0 if self.runs[0] else 1
+        summaries = sorted([run.summary for run in self.runs[side]], key=attrgetter("last_order"))
+        count = sum(each.messages for each in summaries)
+        return [Turn(side, 0, count, summaries[0].first_end_ns, summaries[-1].last_end_ns)]
+
+    def in_order(self, side: int) -> list[Run]:
+        """Return the runs of a side in the order of their first messages."""
+        runs = self.runs[side]
+        return sorted(runs, key=_first_order) if len(runs) > 1 else runs
 
     def last_turn(self, side: int) -> range:
         """Return the positions of a side's messages after the last one of the other side."""
@@ -111,19 +118,18 @@ class Rows:
         ]
         return [(number, row) for _, number, row in sorted(places)]
 
-    def _orders_and_ends(self, side: int) -> tuple[list[int], list[int]]:
+    def _orders_and_ends(self, side: int) -> tuple[Int64, Int64]:
         """Return the ordinals of a side's messages, and the times of their last octets, by position."""
         runs = self.sides[side]
         if len(runs) == 1:
-            return runs[0].orders.tolist(), runs[0].time_ends.tolist()
+            return runs[0].orders, runs[0].time_ends
         orders, ends = (np.concatenate([getattr(run, name) for run in runs]) for name in ("orders", "time_ends"))
         order = np.argsort(orders, kind="stable")
-        return orders[order].tolist(), ends[order].tolist()
+        return orders[order], ends[order]
 
 
-def first_order(run: MessageTable) -> int:
-    """Return the order of a run's first message, a sort key for runs of one side."""
-    return int(run.orders[0])
+def _first_order(run: Run) -> int:
+    return int(run.table.orders[run.low])
 
 
 SocketTypes = tuple[str | None, str | None]

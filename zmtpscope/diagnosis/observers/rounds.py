@@ -8,7 +8,7 @@ from zlib import crc32
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import MAX_ARRIVALS, ObservedRound
-from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, SocketTypes, first_order
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, SocketTypes
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.dissect.records.tables import MessageTable
 
@@ -35,8 +35,8 @@ class RoundObserver(Observer):
 
     def rows(self, rows: Rows) -> None:
         sender = self.observed.socket_types().index("XPUB")
-        for run in sorted(rows.sides[sender], key=first_order):
-            self._take(self.observed.sides[sender].rounds, run, rows.files)
+        for run in rows.in_order(sender):
+            self._take(self.observed.sides[sender].rounds, run.messages, rows.files)
 
     def _take(self, rounds: dict[int, ObservedRound], run: MessageTable, files: Sequence[str | None]) -> None:
         recent, times, packets = self._recent, run.times.tolist(), run.packets.tolist()

@@ -1,12 +1,14 @@
-"""Facts about the messages of a run, in one pass."""
+"""Facts about the messages of a run, and about the turns of both sides, each in one pass."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 import numpy as np
 
 from zmtpscope import compiled
+from zmtpscope.dissect.records.columns import Int64
 from zmtpscope.dissect.records.tables import MessageTable
 
 MAX_RECENT = 8
@@ -74,3 +76,32 @@ def _summary_of(run: MessageTable) -> RunSummary:
         recent=tuple(ends[-MAX_RECENT:].tolist()),
         last=np.stack(columns, axis=1).tobytes(),
     )
+
+
+class Turn(NamedTuple):
+    """Successive messages of one side: their positions `begin..end` (`end` excluded) among its messages of the batch,
+    and when the first and the last one ended (ns)."""
+
+    side: int
+    begin: int
+    end: int
+    first_ns: int
+    last_ns: int
+
+
+@compiled.where_possible
+def turns_of(one: tuple[Int64, Int64], other: tuple[Int64, Int64]) -> list[Turn]:
+    """Return the turns of two sides, given the ordinals (ascending) and the ends (ns) of at least one message of each.
+
+    Side 0 precedes side 1 in the same segment.
+    """
+    orders, ends = ([columns[place].tolist() for columns in (one, other)] for place in (0, 1))
+    at, side, found = [0, 0], int(orders[0][0] > orders[1][0]), list[Turn]()
+    while at[side] < len(orders[side]):
+        begin, other_side, end = at[side], 1 - side, len(orders[side])
+        if at[other_side] < len(orders[other_side]):
+            cut = bisect_left if side else bisect_right
+            end = cut(orders[side], orders[other_side][at[other_side]], begin)
+        found.append(Turn(side, begin, end, ends[side][begin], ends[side][end - 1]))
+        at[side], side = end, other_side
+    return found

@@ -77,3 +77,23 @@ def summaries_of(table):
         )
         low = high
     return found
+
+
+def turns_of(one, other):
+    cdef const int64_t[:] orders_0 = one[0], orders_1 = other[0], ends_0 = one[1], ends_1 = other[1]
+    cdef Py_ssize_t at_0 = 0, at_1 = 0, count_0 = orders_0.shape[0], count_1 = orders_1.shape[0], begin
+    cdef bint second = orders_0[0] > orders_1[0]
+    cdef list found = []
+    while at_0 < count_0 or at_1 < count_1:
+        if second:
+            begin = at_1
+            while at_1 < count_1 and (at_0 == count_0 or orders_1[at_1] < orders_0[at_0]):
+                at_1 += 1
+            found.append(new(twin.Turn, (1, begin, at_1, ends_1[begin], ends_1[at_1 - 1])))
+        else:
+            begin = at_0
+            while at_0 < count_0 and (at_1 == count_1 or orders_0[at_0] <= orders_1[at_1]):
+                at_0 += 1
+            found.append(new(twin.Turn, (0, begin, at_0, ends_0[begin], ends_0[at_0 - 1])))
+        second = not second
+    return found

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedSide
 from zmtpscope.diagnosis.observers.observed_facts import ObservedMessages, ObservedRhythm, ObservedSizes
-from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, first_order
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, Run
 from zmtpscope.diagnosis.observers.room import Room
-from zmtpscope.diagnosis.observers.run_summaries import MAX_LAST, MAX_RECENT, RunSummary
+from zmtpscope.diagnosis.observers.run_summaries import MAX_LAST, MAX_RECENT, RunSummary, Turn
 from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.records import from_text
 
@@ -18,35 +18,6 @@ MAX_TURNS = 64
 """First turns of a side, which show its habits."""
 PROMPT = 8
 """A turn that begins an exchange waited longer than this multiple of the other side's delay."""
-
-
-class Turns:
-    """Turns of two sides (`Rows.turns`)."""
-
-    def __init__(self) -> None:
-        self._side: int | None = None
-        """The side that sent the last message."""
-        self._last_ns = 0
-        self._delay: int | None = None
-        """Time (ns) from the other side's last message to this turn, if any."""
-
-    def follow(self, rows: Rows, rhythms: Sequence[ObservedRhythm | None]) -> None:
-        if self._are_counted(rhythms):
-            return
-        for side, _, _, first_ns, last_ns in rows.turns():
-            if side != self._side:
-                delay = None if self._side is None else first_ns - self._last_ns
-                before = rhythms[1 - side]
-                if delay is not None and self._delay is not None and before is not None and before.turns < MAX_TURNS:
-                    before.turns += 1
-                    before.openings += self._delay > PROMPT * delay
-                    if before.turns == MAX_TURNS and self._are_counted(rhythms):
-                        return
-                self._side, self._delay = side, delay
-            self._last_ns = last_ns
-
-    def _are_counted(self, rhythms: Sequence[ObservedRhythm | None]) -> bool:
-        return all(each is not None and each.turns >= MAX_TURNS for each in rhythms)
 
 
 COLUMNS_COST = 24
@@ -57,39 +28,59 @@ class Came(NamedTuple):
     """Times of a side's messages: the last ones before the batch, and its runs."""
 
     before: tuple[int, ...]
-    runs: Sequence[MessageTable]
+    runs: Sequence[Run]
 
     def between(self, start: int, stop: int) -> list[int]:
         """Return at most `MAX_RECENT` times of the last messages between two times."""
-        times = [*self.before]
+        times = self.before
         for run in self.runs:
-            times += run.time_ends[(run.time_ends > start) & (run.time_ends < stop)][-MAX_RECENT:].tolist()
-        return sorted(time for time in times if start < time < stop)[-MAX_RECENT:]
+            if run.summary.messages <= MAX_RECENT:
+                times += run.summary.recent
+            else:
+                ends = run.messages.time_ends
+                times += (*ends[(ends > start) & (ends < stop)][-MAX_RECENT:].tolist(),)
+        return sorted([time for time in times if start < time < stop])[-MAX_RECENT:]
 
 
 class SendingObserver(Observer):
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
-        self._turns = Turns()
+        self._side: int | None = None
+        """The side that sent the last message."""
+        self._last_ns = 0
+        self._delay: int | None = None
+        """Time (ns) from the other side's last message to this turn, if any."""
 
     def rows(self, rows: Rows) -> None:
-        before = [() if side.rhythm is None else side.rhythm.recent for side in self.observed.sides]
-        for number, side in enumerate(self.observed.sides):
-            runs, summaries, other = rows.sides[number], rows.summaries[number], 1 - number
-            if not runs:
-                continue
-            came = Came(before[other], rows.sides[other])
-            pairs = list(zip(runs, summaries, strict=True))
-            if len(pairs) > 1:
-                pairs.sort(key=_first_order)
-            for run, summary in pairs:
+        sides = self.observed.sides
+        before = [() if side.rhythm is None else side.rhythm.recent for side in sides]
+        for number, side in enumerate(sides):
+            came = Came(before[1 - number], rows.runs[1 - number])
+            for run in rows.in_order(number):
+                summary = run.summary
                 _note_sizes(side, summary, rows.files)
-                if side.rhythm is None and side.is_fallback and _is_identity(run, side.identity):
-                    side.phantom = Moment.of_packet(summary.first_end_ns, int(run.packet_ends[0]), rows.files)
+                if side.rhythm is None and side.is_fallback and _is_identity(run.messages, side.identity):
+                    packet = int(run.table.packet_ends[run.low])
+                    side.phantom = Moment.of_packet(summary.first_end_ns, packet, rows.files)
                 _note_rhythm(side, run, summary, came, rows.files)
-                if not run.source:  # other offsets refer to decrypted boxes
+                if not run.sender.source:  # other offsets refer to decrypted boxes
                     _note_last(side, summary, rows.files)
-        self._turns.follow(rows, [side.rhythm for side in self.observed.sides])
+        if not all(side.rhythm is not None and side.rhythm.turns >= MAX_TURNS for side in sides):
+            self._follow_turns(rows.turns)
+
+    def _follow_turns(self, turns: Sequence[Turn]) -> None:
+        """Count the first turns of each side that the other one answered."""
+        last, delay_before = self._side, self._delay
+        for side, _, _, first_ns, last_ns in turns:
+            if side != last:
+                delay = None if last is None else first_ns - self._last_ns
+                before = self.observed.sides[1 - side].rhythm
+                if delay is not None and delay_before is not None and before is not None and before.turns < MAX_TURNS:
+                    before.turns += 1
+                    before.openings += delay_before > PROMPT * delay
+                last, delay_before = side, delay
+            self._last_ns = last_ns
+        self._side, self._delay = last, delay_before
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
         for side in self.observed.sides:
@@ -101,27 +92,21 @@ class SendingObserver(Observer):
 NOWHERE = Moment(0, None, None)
 
 
-def _first_order(pair: tuple[MessageTable, RunSummary]) -> int:
-    return first_order(pair[0])
-
-
 def _note_sizes(side: ObservedSide, summary: RunSummary, files: Sequence[str | None]) -> None:
     before = summary.largest_before if side.sizes is None else max(side.sizes.largest, summary.largest_before)
     last = Moment.of_packet(summary.last_end_ns, summary.last_packet, files)
     side.sizes = ObservedSizes(last, summary.last_ns, summary.largest_last, before)
 
 
-def _note_rhythm(
-    side: ObservedSide, run: MessageTable, summary: RunSummary, other: Came, files: Sequence[str | None]
-) -> None:
+def _note_rhythm(side: ObservedSide, run: Run, summary: RunSummary, other: Came, files: Sequence[str | None]) -> None:
     rhythm = side.rhythm
     if rhythm is None:
         rhythm = side.rhythm = ObservedRhythm(summary.first_end_ns, NOWHERE)
     else:
         _note_pause(rhythm, summary.first_end_ns - rhythm.last.ns, rhythm.last, other)
     if summary.longest_pause > rhythm.second_ns:
-        place = summary.longest_from
-        since = Moment.of_packet(int(run.time_ends[place]), int(run.packet_ends[place]), files)
+        row = run.low + summary.longest_from
+        since = Moment.of_packet(int(run.table.time_ends[row]), int(run.table.packet_ends[row]), files)
         _note_pause(rhythm, summary.longest_pause, since, other)
         rhythm.second_ns = max(rhythm.second_ns, summary.second_pause)
     rhythm.count += summary.messages

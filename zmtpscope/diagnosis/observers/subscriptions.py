@@ -15,7 +15,7 @@ import numpy as np
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import JOIN, ObservedSubscription, ObservedSubscriptions
-from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, SocketTypes, derived, first_order
+from zmtpscope.diagnosis.observers.observer import DerivedTable, Observer, Rows, SocketTypes, derived
 from zmtpscope.diagnosis.observers.room import Room
 from zmtpscope.diagnosis.observers.topics import PublishedTopics
 from zmtpscope.dissect import Record
@@ -238,12 +238,13 @@ class PublishingObserver(Observer):
             self.subscriptions[side].feed(record)
 
     def rows(self, rows: Rows) -> None:
-        for own, runs in zip(self.subscriptions, rows.sides, strict=True):
-            if runs and any(run.socket_type in SUBSCRIBERS for run in runs):
+        for own, runs in zip(self.subscriptions, rows.runs, strict=True):
+            if any(run.sender.socket_type in SUBSCRIBERS for run in runs):
                 own.feed_rows(rows)
-        for side, runs in enumerate(rows.sides):
-            if runs and (published := [run for run in runs if run.socket_type in PUBLISHERS_AND_RADIO]):
-                self._count(side, sorted(published, key=first_order), rows)
+        for side in (0, 1):
+            published = [run.messages for run in rows.in_order(side) if run.sender.socket_type in PUBLISHERS_AND_RADIO]
+            if published:
+                self._count(side, published, rows)
 
     def _count(self, side: int, runs: list[MessageTable], rows: Rows) -> None:
         own, to = self.observed.sides[side], self.subscriptions[1 - side]

@@ -260,7 +260,13 @@ class MessageTable(Table):
             return
         cuts = np.flatnonzero(self.sender_of[1:] != self.sender_of[:-1]) + 1
         for low, high in pairwise([0, *cuts.tolist(), len(self)]):
-            yield self._part(low, high, {"senders": [self.sender_at(low)], "sender_of": None})
+            yield self.of_sender(low, high)
+
+    def of_sender(self, low: int, high: int) -> MessageTable:
+        """Return the messages `low..high` (high excluded), which one sender sent."""
+        if self.sender_of is None and high - low == len(self):
+            return self
+        return self._part(low, high, {"senders": [self.sender_at(low)], "sender_of": None})
 
     def _part(self, low: int, high: int, senders: Senders) -> MessageTable:
         rows, begin = slice(low, high), int(self.first[low])
