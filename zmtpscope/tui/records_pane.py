@@ -366,7 +366,7 @@ class RecordsPane(Pane):
         else:
             self.rows.sort_by_cursor()
 
-    def on_row_list_sort_asked(self, event: RowList.SortAsked) -> None:
+    def on_column_view_sort_asked(self, event: RowList.SortAsked) -> None:
         self.perform(self._sort(event.sort))
 
     async def _sort(self, sort: Sort) -> None:

@@ -151,7 +151,7 @@ class ViewPane(Pane):
     def on_resize(self) -> None:
         self.call_after_refresh(lambda: self._cut.show(self._table.cut_cells()))
 
-    def on_table_view_sort_asked(self, event: TableView.SortAsked) -> None:
+    def on_column_view_sort_asked(self, event: TableView.SortAsked) -> None:
         self._change(sort=event.sort)
 
     def on_table_view_opened_changed(self, event: TableView.OpenedChanged) -> None:

@@ -63,7 +63,7 @@ class Screen(App[None]):
     def on_line_view_digits(self, message: LineView.Digits) -> None:
         self.posted.append(message)
 
-    def on_row_list_sort_asked(self, message: RowList.SortAsked) -> None:
+    def on_column_view_sort_asked(self, message: RowList.SortAsked) -> None:
         self.posted.append(message)
 
 

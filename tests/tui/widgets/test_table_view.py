@@ -41,7 +41,7 @@ class Screen(App[None]):
     def on_table_view_opened_changed(self, message: TableView.OpenedChanged) -> None:
         self.posted.append(message)
 
-    def on_table_view_sort_asked(self, message: TableView.SortAsked) -> None:
+    def on_column_view_sort_asked(self, message: TableView.SortAsked) -> None:
         self.posted.append(message)
 
 

@@ -91,10 +91,10 @@ def test_rows_after_sorting_are_last_until_sorted_again() -> None:
     for batch in Analyser(options).run(open_captures([str(path)], block_size=700)):
         store.append(batch)
         shown.step()
-        assert sorted(shown.all_numbers().tolist()) == list(range(shown.state.found))
+        assert sorted(shown.numbers().tolist()) == list(range(shown.state.found))
         while shown.is_behind:
             shown.step()
-    times = [store.row(number)["ts_ns"] for number in shown.all_numbers().tolist()]
+    times = [store.row(number)["ts_ns"] for number in shown.numbers().tolist()]
     assert times == sorted(times, reverse=True)
     assert len(times) == len(store)
 
@@ -112,7 +112,7 @@ def test_rows_are_in_time_order_while_the_capture_is_read(block_size: int) -> No
         store.append(batch)
         while shown.is_behind:
             shown.step()
-        numbers, state = shown.all_numbers().tolist(), shown.state
+        numbers, state = shown.numbers().tolist(), shown.state
         times = [ordering_time(store.row(number)) for number in numbers]
         assert times == sorted(times)
         kept = state.kept if state.order > shown.notified.order else len(before)

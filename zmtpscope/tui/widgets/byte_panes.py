@@ -12,18 +12,17 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from zmtpscope.tui.requests import Source
 from zmtpscope.tui.widgets.columns import width_of
 from zmtpscope.tui.widgets.hex_view import HexView
 from zmtpscope.tui.widgets.nodes import origin_of, place_in
-from zmtpscope.tui.widgets.styles import Palette, palette_of
+from zmtpscope.tui.widgets.styles import Painted
 
 NO_OCTETS = " no octets of its own"
 
 
-class Tabs(Widget):
+class Tabs(Painted):
     ALLOW_SELECT = False
     DEFAULT_CSS = "Tabs { height: 1; background: $background; color: $foreground; }"
 
@@ -32,12 +31,11 @@ class Tabs(Widget):
             super().__init__()
             self.index = index
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._titles: tuple[str, ...] | None = None
         """Titles of the sources; None before the first record."""
         self._chosen = 0
-        self._palette: Palette | None = None
 
     def show(self, titles: Sequence[str] | None, chosen: int) -> None:
         """Show these titles, the selected one brighter; nothing for None."""
@@ -47,18 +45,12 @@ class Tabs(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        if self._palette is None:
-            self._palette = palette_of(self)
-        style = self._palette.style
+        style = self.palette.style
         parts = [Segment(NO_OCTETS, style("faint"))] if self._titles == () else []
         for index, title in enumerate(self._titles or ()):
             is_chosen = index == self._chosen
             parts.append(Segment(f" {title} ", style("strong", "cursor") if is_chosen else style("muted")))
         return Strip(parts).adjust_cell_length(self.size.width, style("value"))
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._palette = None
 
     def on_click(self, event: events.Click) -> None:
         at = 0
@@ -81,8 +73,8 @@ class BytePanes(Vertical):
     BytePanes > HexView { height: 1fr; }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._sources: Sequence[Source] = ()
         self._is_empty = True
         """Whether no record is shown."""

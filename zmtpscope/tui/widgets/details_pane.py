@@ -40,8 +40,8 @@ class DetailsPane(Container):
             super().__init__()
             self.y = y
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._details: Details | None = None
         self.fields = FieldTree()
         self.panes = BytePanes()

@@ -50,8 +50,8 @@ class FieldTree(LineView):
             super().__init__()
             self.record = record
 
-    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self._fields: Sequence[Node] = ()
         self._paths: list[Path] = []
         self._behind: list[int] = []

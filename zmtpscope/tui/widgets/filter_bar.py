@@ -81,8 +81,8 @@ class FilterBar(Vertical):
     class Left(Message):
         """Posted after typing was cancelled."""
 
-    def __init__(self, check: Check, complete: Complete, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, check: Check, complete: Complete) -> None:
+        super().__init__()
         self._check = check
         self._complete = complete
         self._prompt = Static(Content("filter"), id="prompt")

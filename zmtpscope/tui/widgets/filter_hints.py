@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from rich.segment import Segment
 from textual.strip import Strip
-from textual.widget import Widget
 
 from zmtpscope.tui.requests import Completion, FilterProblem
 from zmtpscope.tui.widgets.columns import fitted, width_of
-from zmtpscope.tui.widgets.styles import Palette, palette_of
+from zmtpscope.tui.widgets.styles import Painted
 
 MAX_SHOWN = 10
 """Visible completions."""
@@ -29,7 +28,7 @@ def caret_line(problem: FilterProblem, at: int, width: int) -> str:
     )
 
 
-class FilterHints(Widget):
+class FilterHints(Painted):
     ALLOW_SELECT = False
     DEFAULT_CSS = """
     FilterHints {
@@ -43,7 +42,6 @@ class FilterHints(Widget):
         self._completion = NOTHING
         self._chosen = 0
         self._at = 0
-        self._palette: Palette | None = None
 
     def show(self, problem: FilterProblem | None, completion: Completion, chosen: int, at: int) -> None:
         """Show hints; `at` is the column of the caret or of the completed text."""
@@ -54,9 +52,7 @@ class FilterHints(Widget):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        if self._palette is None:
-            self._palette = palette_of(self)
-        style, width = self._palette.style, self.size.width
+        style, width = self.palette.style, self.size.width
         if not self._completion.texts:
             text = caret_line(self._problem, self._at, width) if self._problem else ""
             return Strip([Segment(text, style("error"))]).adjust_cell_length(width, style("value"))
@@ -64,7 +60,7 @@ class FilterHints(Widget):
         first = max(0, min(self._chosen - MAX_SHOWN // 2, len(texts) - MAX_SHOWN))
         index = first + y
         if index >= len(texts):
-            return Strip.blank(width, self._palette.base)
+            return Strip.blank(width, self.palette.base)
         ground = "cursor" if index == self._chosen else ""
         names = min(max(map(width_of, texts)), width // 2)
         at = max(0, min(self._at, width - names - 2))
@@ -77,7 +73,3 @@ class FilterHints(Widget):
             Segment(f" {fitted(note, room)}" if note and room >= MIN_NOTE else "", style("muted", ground)),
         ]
         return Strip([part for part in parts if part.text]).adjust_cell_length(width, style("value"))
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._palette = None

@@ -41,8 +41,8 @@ class HexView(LineView):
             super().__init__()
             self.offset = offset
 
-    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self._source = NOTHING
         self._stars: list[int] = []
         self._row = WIDE

@@ -17,8 +17,9 @@ from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.timer import Timer
 
-from zmtpscope.tui.widgets.columns import Cell, fitted, line_of
-from zmtpscope.tui.widgets.styles import Palette, palette_of
+from zmtpscope.tui.requests import Sort, TableColumn
+from zmtpscope.tui.widgets.columns import Cell, Slot, column_at, fitted, line_of, next_sort
+from zmtpscope.tui.widgets.styles import Painted
 
 KEPT_LINES = 1024
 MAX_DIGITS = 9
@@ -28,7 +29,7 @@ BAR_STEPS = 8
 """Steps of a scrollbar's ends in one cell."""
 
 
-class LineView(ScrollView, can_focus=True):
+class LineView(Painted, ScrollView, can_focus=True):
     """Lines `0..count`, one with the cursor. Subclasses draw single lines (`draw`).
 
     Keys as in vim and less, with counts: `12j`, `5G`. Other digits are posted as `Digits`.
@@ -75,14 +76,13 @@ class LineView(ScrollView, can_focus=True):
             super().__init__()
             self.number = number
 
-    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self._count = 0
         self._cursor = 0
         self._digits = ""
         self._digits_timer: Timer | None = None
         self._lines: LRUCache[tuple[int, str, Hashable], Strip] = LRUCache(KEPT_LINES)
-        self._palette: Palette | None = None
 
     # -- methods that subclasses override ------------------------------------------------------------------------------
 
@@ -132,12 +132,6 @@ class LineView(ScrollView, can_focus=True):
             self.cursor_moved()
 
     # -- for subclasses ------------------------------------------------------------------------------------------------
-
-    @property
-    def palette(self) -> Palette:
-        if self._palette is None:
-            self._palette = palette_of(self)
-        return self._palette
 
     @property
     def base(self) -> Style:
@@ -225,7 +219,6 @@ class LineView(ScrollView, can_focus=True):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._palette = None
         self._lines.clear()
 
     def on_resize(self) -> None:
@@ -327,3 +320,27 @@ class LineView(ScrollView, can_focus=True):
             self.line_clicked(place, offset.x)
             if event.chain == 2:
                 self.action_choose()
+
+
+class ColumnView(LineView):
+    """Lines with columns. A click on a heading asks for another order."""
+
+    heading_lines = 1
+
+    class SortAsked(Message):
+        def __init__(self, sort: Sort) -> None:
+            super().__init__()
+            self.sort = sort
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns: tuple[TableColumn, ...] = ()
+        self._slots: tuple[Slot, ...] = ()
+        self._sort: Sort | None = None
+
+    def _ask_to_sort(self, column: int) -> None:
+        self.post_message(self.SortAsked(next_sort(self.columns[column], self._sort)))
+
+    def heading_clicked(self, x: int) -> None:
+        if (column := column_at(self._slots, x)) is not None:
+            self._ask_to_sort(column)

@@ -18,16 +18,14 @@ from zmtpscope.tui.widgets.columns import (
     MIN_TEXT,
     SORTED,
     Cell,
-    Slot,
     column_at,
     fitted,
     heading_line,
     lay_out,
     line_of,
-    next_sort,
     width_of,
 )
-from zmtpscope.tui.widgets.line_view import LineView
+from zmtpscope.tui.widgets.line_view import ColumnView
 from zmtpscope.tui.widgets.row_pages import RowPages
 
 Fetch = Callable[[int, int], Awaitable[Page]]
@@ -52,13 +50,12 @@ class CellText(NamedTuple):
     number: int
 
 
-class RowList(LineView):
+class RowList(ColumnView):
     """A list of records, with the cursor on one cell.
 
     `fetch` returns rows near the visible ones. Left and right move to the next cell, and scroll a long last column.
     """
 
-    heading_lines = 1
     help_title = "Messages"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "cell(1)", "Next cell, or further in the last one", show=False),
@@ -80,21 +77,11 @@ class RowList(LineView):
             self.number = number
             self.place = place
 
-    class SortAsked(Message):
-        def __init__(self, sort: Sort) -> None:
-            super().__init__()
-            self.sort = sort
-
-    def __init__(
-        self, fetch: Fetch, *, name: str | None = None, id: str | None = None, classes: str | None = None
-    ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self, fetch: Fetch) -> None:
+        super().__init__()
         self._fetch = fetch
-        self._columns: tuple[TableColumn, ...] = ()
         self._seen: list[int] = []
         """Width of each column so far, in cells."""
-        self._slots: tuple[Slot, ...] = ()
-        self._sort: Sort | None = None
         self._marked: AbstractSet[int] = frozenset()
         self._column = 0
         self._skip = 0
@@ -116,8 +103,8 @@ class RowList(LineView):
 
     def set_columns(self, columns: Sequence[TableColumn], sort: Sort | None = None) -> None:
         """Show these columns; `sort` marks a heading."""
-        if tuple(columns) != self._columns:  # otherwise widths stay, so that columns do not jump
-            self._columns, self._seen = tuple(columns), [0] * len(columns)
+        if tuple(columns) != self.columns:  # otherwise widths stay, so that columns do not jump
+            self.columns, self._seen = tuple(columns), [0] * len(columns)
         self._sort = sort
         self._lay_out()
 
@@ -187,9 +174,9 @@ class RowList(LineView):
     def current_cell(self) -> CellText | None:
         """The cell under the cursor; None if missing or not loaded."""
         row = self.current_row()
-        if row is None or not self._columns or self._column >= len(row.cells):
+        if row is None or not self.columns or self._column >= len(row.cells):
             return None
-        return CellText(self._columns[self._column].name, row.cells[self._column], row.number)
+        return CellText(self.columns[self._column].name, row.cells[self._column], row.number)
 
     # -- loading rows --------------------------------------------------------------------------------------------------
 
@@ -290,15 +277,8 @@ class RowList(LineView):
 
     def sort_by_cursor(self) -> None:
         """Request to sort by the column under the cursor."""
-        if self._columns:
+        if self.columns:
             self._ask_to_sort(self._column)
-
-    def _ask_to_sort(self, column: int) -> None:
-        self.post_message(self.SortAsked(next_sort(self._columns[column], self._sort)))
-
-    def heading_clicked(self, x: int) -> None:
-        if (column := column_at(self._slots, x)) is not None:
-            self._ask_to_sort(column)
 
     def line_clicked(self, place: int, x: int) -> None:
         column = column_at(self._slots, x)
@@ -316,8 +296,8 @@ class RowList(LineView):
 
     def _lay_out(self) -> None:
         widths = self._widths(self.width - MARK_WIDTH)
-        there = [index for index, width in enumerate(widths) if width or not self._columns[index].width]
-        columns, widths = [self._columns[index] for index in there], [widths[index] for index in there]
+        there = [index for index, width in enumerate(widths) if width or not self.columns[index].width]
+        columns, widths = [self.columns[index] for index in there], [widths[index] for index in there]
         slots = lay_out(columns, widths, self.width, MARK_WIDTH) if columns else ()
         self._slots = tuple(slot._replace(column=there[slot.column]) for slot in slots)
         if self._slots and self._column not in [slot.column for slot in self._slots]:
@@ -332,13 +312,13 @@ class RowList(LineView):
         is_empty = not any(self._seen)
         widths = [
             min(max(seen, width_of(column.heading) + len(SORTED[True])), column.width) if seen or is_empty else 0
-            for column, seen in zip(self._columns, self._seen, strict=True)
+            for column, seen in zip(self.columns, self._seen, strict=True)
         ]
         share = max(MIN_TEXT, (width - sum(widths) - GAP * len(widths)) // INDENT_SHARE)
         last = len(widths) - 1
         return [
             each if column.width or place == last else share
-            for place, (column, each) in enumerate(zip(self._columns, widths, strict=True))
+            for place, (column, each) in enumerate(zip(self.columns, widths, strict=True))
         ]
 
     def _learn_widths(self, rows: Sequence[Row]) -> None:
@@ -350,7 +330,7 @@ class RowList(LineView):
             self._lay_out()
 
     def draw_heading(self, line: int, width: int) -> Strip:
-        return heading_line(self._columns, self._slots, self._sort, self.palette.style("heading", "headings"), width)
+        return heading_line(self.columns, self._slots, self._sort, self.palette.style("heading", "headings"), width)
 
     def draw_missing(self, width: int) -> Strip:
         return line_of([Cell(MARK_WIDTH, MARK_WIDTH + 1, MISSING, self.palette.style("faint"))], self.base, width)
@@ -363,7 +343,7 @@ class RowList(LineView):
         cells = [Cell(0, 1, MARK, style("mark", ground))] if row.number in self._marked else []
         last = self._slots[-1] if self._slots else None
         for slot in self._slots:
-            column = self._columns[slot.column]
+            column = self.columns[slot.column]
             text = _text(row, slot.column)
             stop, skip = slot.stop, self._skip if slot is last else 0
             if last is not None and not column.width and slot is not last and not _text(row, last.column):

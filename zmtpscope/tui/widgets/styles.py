@@ -151,10 +151,22 @@ class Palette:
             return Color.parse("#e0e0e0" if variable == "foreground" else "#121212")
 
 
-def palette_of(widget: Widget) -> Palette:
-    app = widget.app
-    colours = Colours.NONE if app.no_color else Colours.SIXTEEN if app.native_ansi_color else Colours.ALL
-    return Palette(widget.rich_style, app.theme_variables, colours, widget.get_line_filters())
+class Painted(Widget):
+    """A widget that draws its lines with a palette."""
+
+    _palette: Palette | None = None
+
+    @property
+    def palette(self) -> Palette:
+        if self._palette is None:
+            app = self.app
+            colours = Colours.NONE if app.no_color else Colours.SIXTEEN if app.native_ansi_color else Colours.ALL
+            self._palette = Palette(self.rich_style, app.theme_variables, colours, self.get_line_filters())
+        return self._palette
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._palette = None
 
 
 def is_style(name: str) -> bool:

@@ -13,17 +13,14 @@ from zmtpscope.tui.widgets.columns import (
     GAP,
     SORTED,
     Cell,
-    Slot,
-    column_at,
     fitted,
     heading_line,
     lay_out,
     line_of,
-    next_sort,
     scaled_plot,
     width_of,
 )
-from zmtpscope.tui.widgets.line_view import LineView
+from zmtpscope.tui.widgets.line_view import ColumnView
 
 OPENED, CLOSED, LEAF = "▾ ", "▸ ", "  "
 INDENT = 2
@@ -34,10 +31,9 @@ MAX_LOW = 8
 NO_TABLE = Table((), (), 0, 0)
 
 
-class TableView(LineView):
+class TableView(ColumnView):
     """The rows of a `Table`. Requests are posted, and `show` gets their result."""
 
-    heading_lines = 1
     count_wait = 0.02  # a digit nearly always means another view
     help_title = "Tables"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -71,19 +67,12 @@ class TableView(LineView):
             super().__init__()
             self.opened = opened
 
-    class SortAsked(Message):
-        def __init__(self, sort: Sort) -> None:
-            super().__init__()
-            self.sort = sort
-
-    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         self._table = NO_TABLE
-        self._sort: Sort | None = None
         self._opened: dict[str, None] = {}
         self._is_tree = False
         self._widths: list[int] = []
-        self._slots: tuple[Slot, ...] = ()
         self._there = 0
         """Number of non-empty columns."""
         self._texts: list[str] = []
@@ -101,7 +90,8 @@ class TableView(LineView):
         before = self.current_row() if self.cursor or self._opened else None
         if table == self._table and sort == self._sort:
             return
-        if table.columns != self._table.columns:
+        if table.columns != self.columns:
+            self.columns = table.columns
             self._widths = [column.width for column in table.columns]
             self._shift = min(self._shift, max(0, len(table.columns) - 2))
         self._table, self._sort = table, sort
@@ -114,10 +104,6 @@ class TableView(LineView):
             if row.key == before.key:
                 self._keep_on_screen(place)
                 break
-
-    @property
-    def columns(self) -> tuple[TableColumn, ...]:
-        return self._table.columns
 
     @property
     def rows(self) -> tuple[TableRow, ...]:
@@ -138,7 +124,7 @@ class TableView(LineView):
         room = {slot.column: self._room(row, number) for number, slot in enumerate(self._slots)}
         return [
             (column.heading, text)
-            for index, column in enumerate(self._table.columns)
+            for index, column in enumerate(self.columns)
             if (text := _cell(row, index)) and width_of(self._front(row, index) + text) > room.get(index, 0)
         ]
 
@@ -152,7 +138,7 @@ class TableView(LineView):
 
     def _grow_widths(self) -> None:
         """Widen columns to fit. They never shrink, so that they do not jump."""
-        for index, column in enumerate(self._table.columns):
+        for index, column in enumerate(self.columns):
             if column.width or not any(_cell(row, index) for row in self._table.rows):
                 continue
             # texts of deeper rows extend over empty cells to the right
@@ -218,7 +204,7 @@ class TableView(LineView):
         return True
 
     def action_sort_by(self, step: int) -> None:
-        names = [column.name for column in self._table.columns]
+        names = [column.name for column in self.columns]
         if not names:
             return
         sorted_by = self._sort.column if self._sort is not None else ""
@@ -235,13 +221,6 @@ class TableView(LineView):
             self._shift = shift
             self._lay_out()
 
-    def _ask_to_sort(self, column: int) -> None:
-        self.post_message(self.SortAsked(next_sort(self._table.columns[column], self._sort)))
-
-    def heading_clicked(self, x: int) -> None:
-        if (column := column_at(self._slots, x)) is not None:
-            self._ask_to_sort(column)
-
     def line_clicked(self, place: int, x: int) -> None:
         super().line_clicked(place, x)
         at = MARGIN + INDENT * self._table.rows[place].depth
@@ -255,7 +234,7 @@ class TableView(LineView):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        columns, widths = self._table.columns, self._widths
+        columns, widths = self.columns, self._widths
         if not self._table.rows:
             widths = list(map(self._width_of_heading, columns))
         there = [index for index, width in enumerate(widths) if width]
@@ -291,14 +270,14 @@ class TableView(LineView):
             text = fitted(self._texts[line], max(0, width - 2 * MARGIN))
             return line_of([Cell(MARGIN, MARGIN + width_of(text), text, self.palette.style("muted"))], self.base, width)
         style = self.palette.style("heading", "headings")
-        return heading_line(self._table.columns, self._slots, self._sort, style, width)
+        return heading_line(self.columns, self._slots, self._sort, style, width)
 
     def draw(self, place: int, ground: str, width: int) -> Strip:
         row = self._table.rows[place]
         style = self.palette.style
         cells: list[Cell] = []
         for number, slot in enumerate(self._slots):
-            column = self._table.columns[slot.column]
+            column = self.columns[slot.column]
             front, text = self._front(row, slot.column), _cell(row, slot.column)
             if not (front or text) or (cells and slot.start < cells[-1].stop):
                 continue

@@ -157,7 +157,7 @@ class RecordList:
     def _sorted_count(self) -> int:
         return 0 if self._sorted is None else len(self._sorted)
 
-    def _numbers(self, low: int = 0, high: int | None = None) -> Int64:
+    def numbers(self, low: int = 0, high: int | None = None) -> Int64:
         """Return record numbers of rows; rows found after sorting are last."""
         found = self._found.numbers
         if self._sorted is None:
@@ -168,7 +168,7 @@ class RecordList:
     def page(self, low: int, high: int) -> Page:
         """Return the existing rows of `low..high` (excluded)."""
         above = max(0, low - 1)
-        numbers = self._numbers(above, min(high, low + MAX_ROWS))
+        numbers = self.numbers(above, min(high, low + MAX_ROWS))
         if len(numbers) <= low - above:
             return Page(low, ())
         ascending, order = np.unique(numbers, return_index=True)
@@ -195,7 +195,7 @@ class RecordList:
 
     def place_of(self, record: int) -> PlaceFound | None:
         """Return the row of a record, or of the nearest in time; None if the list is empty."""
-        numbers = self._numbers()
+        numbers = self.numbers()
         if not len(numbers):
             return None
         if self._operand is None:
@@ -214,14 +214,6 @@ class RecordList:
     def look_at(self, count: int) -> None:
         while self._looked_at < min(count, len(self._store)):
             self.step()
-
-    def all_numbers(self) -> Int64:
-        return self._numbers()
-
-    def numbers(self) -> Iterator[Int64]:
-        numbers = self._numbers()
-        for begin in range(0, len(numbers), STEP):
-            yield numbers[begin : begin + STEP]
 
 
 def sort_field(column: str) -> str:

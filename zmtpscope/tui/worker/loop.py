@@ -266,7 +266,7 @@ class Worker:
             self._channel.reply(number, None)
             return
         try:
-            rows = shown.all_numbers()
+            rows = shown.numbers()
             search = Search(self._loading.store, rows, request.sought, request.place, forward=request.forward)
         except FilterError as error:
             self._channel.reply(number, Failure(safe_text(error.sentence)))

@@ -27,7 +27,6 @@ class Held(NamedTuple):
 
 def capture_saving_of(request: SaveCapture, loading: Loading) -> Saving | None:
     """Return a `Saving` of all packets, None if the file exists. Raises `CannotSave`."""
-    path = target_of(request.path)
     followed = loading.opened.followed
     files = [] if followed is None else followed.written_files
     if not files:
@@ -37,8 +36,7 @@ def capture_saving_of(request: SaveCapture, loading: Loading) -> Saving | None:
             if where == "-"
             else f"the packets are in {where} already: save rows as {PACKETS}, or copy that"
         )
-    if path.suffix.lower() != PACKETS:
-        raise CannotSave(f"{path}: packets are written as pcapng, so its name ends in {PACKETS}")
+    path = target_of(request.path, [PACKETS])
     if not is_free(path, [each.path for each in files], force=request.force):
         return None
     return Saving(path, sum(each.octets for each in files), save_files(path, files))

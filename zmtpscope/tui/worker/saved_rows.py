@@ -242,11 +242,7 @@ def save_packets(path: Path, store: Store, numbers: Iterable[Int64], paths: Sequ
 
 def saving_of(request: SaveRows, rows: RecordList | None, loading: Loading) -> Saving | None:
     """Return a `Saving` of the list `rows`, None if the file exists. Raises `CannotSave`."""
-    path = target_of(request.path)
-    ending = path.suffix.lower()
-    if ending not in FORMS and ending != PACKETS:
-        endings = ", ".join([*FORMS, PACKETS])
-        raise CannotSave(f"{path}: its ending says as what rows are saved; it is one of {endings}")
+    path = target_of(request.path, [*FORMS, PACKETS])
     if not is_free(path, loading.captures.files, force=request.force):
         return None
     if rows is None:
@@ -271,4 +267,4 @@ def _when_found(rows: RecordList, steps: Steps) -> Steps:
 
 
 def _found(rows: RecordList) -> Iterator[Int64]:
-    yield np.sort(np.concatenate([np.empty(0, np.int64), *rows.numbers()]))
+    yield np.sort(rows.numbers())

@@ -23,9 +23,7 @@ MAX_ROWS = 4096
 
 def table_saving_of(request: SaveTable, make: Callable[[], Table], loading: Loading) -> Saving | None:
     """Return a `Saving` of the table that `make` returns, None if the file exists. Raises `CannotSave`."""
-    path = target_of(request.path)
-    if path.suffix.lower() not in FORMS:
-        raise CannotSave(f"{path}: its ending says as what rows are saved; it is one of {', '.join(FORMS)}")
+    path = target_of(request.path, FORMS)
     if not is_free(path, loading.captures.files, force=request.force):
         return None
     table = make()

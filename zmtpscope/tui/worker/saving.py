@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable
 from pathlib import Path
 
 import msgspec
@@ -55,7 +55,7 @@ def sentence_of(error: Exception) -> str:
     return str(error)
 
 
-def target_of(text: str) -> Path:
+def target_of(text: str, endings: Collection[str]) -> Path:
     """Return the path for a typed text, with ~ expanded. Raises `CannotSave`."""
     if not text.strip():
         raise CannotSave("name a file to write")
@@ -65,6 +65,8 @@ def target_of(text: str) -> Path:
         raise CannotSave(f"{text}: nobody of that name has a home directory") from None
     if "\0" in text:
         raise CannotSave(f"{text}: no file can be called so")
+    if path.suffix.lower() not in endings:
+        raise CannotSave(f"{path}: its ending selects the format; it is one of {', '.join(endings)}")
     return path
 
 

@@ -13,7 +13,7 @@ from tests.tui.worker.views.fed import cells, opened_whole, store_of, view_of_ca
 from zmtpscope.tui.requests import Sort, Wanted
 from zmtpscope.tui.worker.views import topics
 from zmtpscope.tui.worker.views.last_values import members_changed
-from zmtpscope.tui.worker.views.topic_counts import TopicCounts
+from zmtpscope.tui.worker.views.topic_counts import MESSAGES, TopicCounts
 from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
 
 
@@ -111,7 +111,7 @@ def test_messages_of_topics_beyond_the_limit_are_counted() -> None:
     for messages in store.messages(range(len(store))):
         counts.count(messages, None)
     assert len(counts.keys) == 10
-    assert int(counts.messages.sum()) + counts.left_out == sum(map(len, store.messages(range(len(store)))))
+    assert int(counts.columns[MESSAGES].sum()) + counts.left_out == sum(map(len, store.messages(range(len(store)))))
 
 
 def test_of_too_many_topics_the_most_frequent_have_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from zmtpscope.export.preview import quoted
@@ -12,6 +13,7 @@ from zmtpscope.export.safe_text import safe_text
 from zmtpscope.export.top.table import scaled
 from zmtpscope.export.words import size
 from zmtpscope.filter.writing import one_of
+from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND, to_text
 from zmtpscope.store import Store
 from zmtpscope.tui.requests import Table, Wanted
@@ -71,7 +73,9 @@ class MapView(CountingView):
     # -- showing -------------------------------------------------------------------------------------------------------
 
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
-        by_endpoint = _grouped(self._known, lambda known: known.address(known.listener))
+        by_endpoint = grouped(
+            (known.address(known.listener), known) for known in sorted(self._known, key=attrgetter("number"))
+        )
         total = sum(sum(known.octets) for known in self._known)
         lines = [self._endpoint(address, connections) for address, connections in by_endpoint.items()]
         lines.sort(key=lambda line: (-line.values["octets"], line.key))
@@ -129,7 +133,7 @@ class MapView(CountingView):
             _filter_of(between),
             children=lambda: [
                 self._client(address, client, some)
-                for client, some in _grouped(connections, lambda known: known.name(1 - known.listener)).items()
+                for client, some in grouped((known.name(1 - known.listener), known) for known in connections).items()
             ],
             is_sorted=True,
         )
@@ -198,15 +202,6 @@ def _types(types: Iterable[str | None], unknown: str, *, counts: bool = False) -
     found = Counter(safe_text(each)[:12] if each else unknown for each in types)
     words = [f"{count} {each}" if counts and count > 1 else each for each, count in sorted(found.items()) if each]
     return ", ".join(words)
-
-
-def _grouped(
-    connections: Iterable[KnownConnection], key: Callable[[KnownConnection], str]
-) -> dict[str, list[KnownConnection]]:
-    found: dict[str, list[KnownConnection]] = {}
-    for known in sorted(connections, key=lambda each: each.number):
-        found.setdefault(key(known), []).append(known)
-    return found
 
 
 def _filter_of(between: Between) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 
 from zmtpscope.diagnosis.across.publishers import Subscriber
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
@@ -17,7 +18,6 @@ from zmtpscope.tui.requests import Table, Wanted
 from zmtpscope.tui.worker.views.derived import DerivedView
 from zmtpscope.tui.worker.views.subscribers import (
     LATE_NS,
-    Cell,
     LostTopic,
     SubscribedPublisher,
     Subscribers,
@@ -44,6 +44,9 @@ WIDEST_TOPIC = 30
 
 EVERYTHING = "(everything)"
 
+TEXT, ORDER, LOOK = attrgetter("text"), attrgetter("order"), attrgetter("look")
+"""Parts of a `Cell`."""
+
 CHANGES = "name in {SUBSCRIBE, CANCEL, JOIN, LEAVE} or kind in {subscribe, cancel}"
 """Commands of ZMTP 3.1, and messages of earlier versions."""
 
@@ -62,7 +65,7 @@ class SubscriptionsView(DerivedView):
         others = len(found.names) - len(shown)
         columns = [
             Column("topic", "TOPIC", is_name=True, widest=WIDEST_TOPIC),
-            *(Column(key, name, _text, order=_order, rank=1, look=_look) for key, name in shown.items()),
+            *(Column(key, name, TEXT, order=ORDER, rank=1, look=LOOK) for key, name in shown.items()),
             *([Column("others", "OTHERS", str, is_number=True)] if others else []),
         ]
         lines = (self._publisher(each, found, shown) for each in found.publishers)
@@ -154,18 +157,6 @@ def _to(publisher: SubscribedPublisher) -> str:
         return f"conn == {publisher.conn}"
     ip, port = publisher.endpoint
     return every(f"dst_ip == {ip}", f"dst_port == {port}")
-
-
-def _text(cell: Cell) -> str:
-    return cell.text
-
-
-def _order(cell: Cell) -> tuple[int, int]:
-    return cell.order
-
-
-def _look(cell: Cell) -> str:
-    return cell.look
 
 
 def _summary(found: Subscribers, others: int) -> Iterator[str]:

@@ -21,6 +21,10 @@ FEW_CELLS = 1 << 18
 
 NONE = -1
 
+MESSAGES, OCTETS, LAST, BEFORE, TIME, TOPIC = range(6)
+"""Counts of a row: numbers of messages and octets, record numbers of the last two messages (`NONE` without), time of
+the last one (ns), place of the topic in `topics`."""
+
 
 class Key(NamedTuple):
     """The key of a row; its topic is cut to `LONGEST_TOPIC` octets."""
@@ -31,7 +35,7 @@ class Key(NamedTuple):
 
 
 class TopicCounts:
-    """Counts by row, with keys in `keys`. `last` and `before` are the numbers of the last two messages."""
+    """Counts by row, with keys in `keys`."""
 
     def __init__(self, most: int = MAX_ROWS) -> None:
         self.most = most
@@ -50,30 +54,9 @@ class TopicCounts:
         self._bars = np.zeros((64, BARS), np.uint32)
 
     @property
-    def messages(self) -> Int64:
-        return self._columns[0, : len(self.keys)]
-
-    @property
-    def octets(self) -> Int64:
-        return self._columns[1, : len(self.keys)]
-
-    @property
-    def last(self) -> Int64:
-        return self._columns[2, : len(self.keys)]
-
-    @property
-    def before(self) -> Int64:
-        """Number of the message before the last one, or `NONE`."""
-        return self._columns[3, : len(self.keys)]
-
-    @property
-    def times(self) -> Int64:
-        """Time of the last message (ns since the epoch)."""
-        return self._columns[4, : len(self.keys)]
-
-    @property
-    def topic_of(self) -> Int64:
-        return self._columns[5, : len(self.keys)]
+    def columns(self) -> Int64:
+        """Return an array with a line for `MESSAGES` and the others, and a column for each row."""
+        return self._columns[:, : len(self.keys)]
 
     def number(self, topic: bytes | None) -> int:
         return self._numbers[topic]
@@ -127,8 +110,8 @@ class TopicCounts:
             if row == self._columns.shape[1]:
                 self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)], axis=1)
                 self._bars = np.concatenate([self._bars, np.zeros_like(self._bars)])
-            self._columns[3, row] = self._columns[2, row] = NONE
-            number = self._columns[5, row] = self._numbers.setdefault(key.topic, len(self.topics))
+            self._columns[BEFORE, row] = self._columns[LAST, row] = NONE
+            number = self._columns[TOPIC, row] = self._numbers.setdefault(key.topic, len(self.topics))
             if number == len(self.topics):
                 self.topics.append(key.topic)
         return row
@@ -148,12 +131,12 @@ class TopicCounts:
         begins = np.flatnonzero(is_first)
         ends = np.append(begins[1:], len(ordered)) - 1
         seen, columns = ordered[begins], self._columns
-        columns[0, seen] += ends + 1 - begins
-        columns[1, seen] += np.add.reduceat(octets[by_row], begins)
-        columns[4, seen] = np.maximum(columns[4, seen], np.maximum.reduceat(times, begins))
+        columns[MESSAGES, seen] += ends + 1 - begins
+        columns[OCTETS, seen] += np.add.reduceat(octets[by_row], begins)
+        columns[TIME, seen] = np.maximum(columns[TIME, seen], np.maximum.reduceat(times, begins))
         cells = (np.cumsum(is_first) - 1) * BARS + self.scale.bars(times)
         bars = np.bincount(cells, minlength=len(seen) * BARS).reshape(len(seen), BARS)
         self._bars[seen] += bars.astype(np.uint32)
         one_before = numbers[by_row[np.maximum(ends - 1, 0)]]
-        columns[3, seen] = np.where(ends > begins, one_before, columns[2, seen])
-        columns[2, seen] = numbers[by_row[ends]]
+        columns[BEFORE, seen] = np.where(ends > begins, one_before, columns[LAST, seen])
+        columns[LAST, seen] = numbers[by_row[ends]]

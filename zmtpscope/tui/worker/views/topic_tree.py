@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from zmtpscope.grouping import grouped
+
 SEPARATORS = (b"/", b".", b":", b"|")
 """Separators of topic levels, likelier ones first."""
 
@@ -42,12 +44,9 @@ def nodes_of(topics: Sequence[bytes], separator: bytes | None, prefix: bytes = b
     """
     if separator is None:
         return [Node(topic, topic, [topic]) for topic in topics]
-    groups: dict[bytes, list[bytes]] = {}
-    for topic in topics:
-        head, sign, _ = topic[len(prefix) :].partition(separator)
-        groups.setdefault(head + sign, []).append(topic)
     nodes = []
-    for head, members in groups.items():
+    heads = (b"".join(topic[len(prefix) :].partition(separator)[:2]) for topic in topics)
+    for head, members in grouped(zip(heads, topics, strict=True)).items():
         begin = members[0]
         if len(members) > 1:
             same = _shared(members[0], members[-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +20,11 @@ from zmtpscope.filter.writing import begins_with, equals, every
 from zmtpscope.records import SECOND, to_text
 from zmtpscope.store import Store
 from zmtpscope.tui.requests import Table, Wanted
-from zmtpscope.tui.worker.views.known_connections import KnownConnections
+from zmtpscope.tui.worker.views.known_connections import KnownConnection, KnownConnections
 from zmtpscope.tui.worker.views.last_values import LastValues
 from zmtpscope.tui.worker.views.subscription_changes import changes_of
 from zmtpscope.tui.worker.views.tables import Column, Line, seconds, table_of
-from zmtpscope.tui.worker.views.topic_counts import TopicCounts
+from zmtpscope.tui.worker.views.topic_counts import MESSAGES, TOPIC, TopicCounts
 from zmtpscope.tui.worker.views.topic_tree import Node, nodes_of, separator_of
 from zmtpscope.tui.worker.views.view import AS_IT_IS, CountingView, Step
 from zmtpscope.words import counted
@@ -41,6 +42,9 @@ MAX_SUBSCRIPTIONS = 16_384
 
 
 MAX_LINES = 2000
+
+TIME = attrgetter("time")
+"""The order of `Counted` by its last message."""
 
 Address = tuple[str | None, int | None]
 
@@ -78,11 +82,11 @@ class Sums:
 
     def __init__(self, counts: TopicCounts) -> None:
         self._counts = counts
-        self.by_topic: list[int] = np.bincount(counts.topic_of, counts.messages).astype(np.int64).tolist()
-        self._rows = np.argsort(counts.topic_of, kind="stable")
-        self._edges = np.append(0, np.cumsum(np.bincount(counts.topic_of))).tolist()
-        columns = counts.messages, counts.octets, counts.last, counts.before, counts.times
-        self._columns: list[list[int]] = [column.tolist() for column in columns]
+        topic_of = counts.columns[TOPIC]
+        self.by_topic: list[int] = np.bincount(topic_of, counts.columns[MESSAGES]).astype(np.int64).tolist()
+        self._rows = np.argsort(topic_of, kind="stable")
+        self._edges = np.append(0, np.cumsum(np.bincount(topic_of))).tolist()
+        self._columns: list[list[int]] = counts.columns[:TOPIC].tolist()
 
     def messages(self, topics: Sequence[bytes]) -> int:
         return sum(self.by_topic[self._counts.number(topic)] for topic in topics)
@@ -156,28 +160,29 @@ class TopicsView(CountingView):
             Column("rate", "MSG/S", rate, is_number=True, rank=1),
             Column("octets", "OCTETS", scaled, is_number=True, rank=3),
             Column("subscribers", "SUBS", lambda counted: str(subscribers(counted)), is_number=True, order=subscribers),
-            Column("last", "LAST VALUE", lambda counted: self._values[counted.pair].text, order=_time),
-            Column("change", "CHANGE", lambda counted: self._values[counted.pair].change or "", order=_time, rank=2),
-            Column("history", "HISTORY", self._history, order=_time, is_plot=True),
+            Column("last", "LAST VALUE", lambda counted: self._values[counted.pair].text, order=TIME),
+            Column("change", "CHANGE", lambda counted: self._values[counted.pair].change or "", order=TIME, rank=2),
+            Column("history", "HISTORY", self._history, order=TIME, is_plot=True),
         )
 
     @property
     def _duration(self) -> int:
         return self._counts.last_ns - (self._counts.first_ns or 0)
 
+    def _sides(self, counted: Counted) -> Iterator[tuple[KnownConnection, int]]:
+        for conn, side in {self._counts.keys[row][1:] for row in counted.rows[:MAX_EXAMINED].tolist()}:
+            if (connection := self._known.get(conn)) is not None:
+                yield connection, side
+
     def _senders(self, counted: Counted) -> str:
         """Return the name of the sender, or the number of senders."""
-        sides = {self._counts.keys[row][1:] for row in counted.rows[:MAX_EXAMINED].tolist()}
-        known = ((self._known.get(conn), side) for conn, side in sides)
-        names = {connection.name(side) for connection, side in known if connection is not None}
+        names = {connection.name(side) for connection, side in self._sides(counted)}
         return f"{len(names)} senders" if len(names) > 1 else next(iter(names), "")
 
     def _subscribers(self, counted: Counted) -> int:
         """Return the number of connections that ever subscribed to a topic at its senders."""
         assert counted.topic is not None
-        sides = {self._counts.keys[row][1:] for row in counted.rows[:MAX_EXAMINED].tolist()}
-        known = ((self._known.get(conn), side) for conn, side in sides)
-        senders = {connection.ends.addresses[side] for connection, side in known if connection is not None}
+        senders = {connection.ends.addresses[side] for connection, side in self._sides(counted)}
         return sum(self._holders[sender].count(counted.topic) for sender in senders if sender in self._holders)
 
     def _history(self, counted: Counted) -> str:
@@ -190,7 +195,7 @@ class TopicsView(CountingView):
         counts, separator = self._counts, self._tree.separator
         words = [
             counted(len(counts.topics) - (None in counts.topics), "topic"),
-            counted(int(counts.messages.sum()), "message"),
+            counted(int(counts.columns[MESSAGES].sum()), "message"),
         ]
         if counts.keys:
             words.append(f"over {seconds(self._duration)}")
@@ -270,7 +275,3 @@ def _filter_of(topic: bytes | None) -> str:
         return "not topic and record == message"
     text = to_text(topic)
     return begins_with("topic", text) if len(topic) == LONGEST_TOPIC else equals("topic", text)
-
-
-def _time(counted: Counted) -> int:
-    return counted.time
