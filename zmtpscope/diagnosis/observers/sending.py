@@ -84,7 +84,7 @@ class SendingObserver(Observer):
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
         for side in self.observed.sides:
-            if side.last_outage is None:
+            if side.last_messages is not None and side.last_outage is None:
                 side.last_messages = None
         return []
 
