@@ -129,7 +129,7 @@ class Decoder:
         return None
 
     def _network(self, protocol: int, octets: bytes, at: int) -> Segment | Datagram:
-        """Decode headers from an EtherType down to TCP or UDP."""
+        """Decode the headers at index `at`, the first of EtherType `protocol`, down to TCP or UDP."""
         for _ in range(DEEPEST):
             if protocol in (IPV4, IPV6):
                 read = self._read_ipv4 if protocol == IPV4 else self._read_ipv6
@@ -207,8 +207,8 @@ class Decoder:
     def _reassemble(
         self, key: bytes, offset: int, more: bool, octets: bytes, at: int, end: int
     ) -> tuple[bytes, int, int]:
-        """Return the payload of a whole datagram, its start and its end. Raises `Undecodable` if fragments are
-        missing."""
+        """Add the fragment `octets[at:end]`; return octets with the whole datagram's payload, its start and its end.
+        Raises `Undecodable` if fragments are missing."""
         if at >= end or (more and (end - at) % 8):
             raise Undecodable("IP header lies")
         if not self.puts_together:

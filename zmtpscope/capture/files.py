@@ -78,7 +78,7 @@ class CaptureFile:
             self._close()
 
     def first_time(self, block_size: int, reports: FileReports) -> int:
-        """Return the time of the first packet, or -1."""
+        """Return the time (ns) of the first packet, or -1 if there is none."""
         if self.is_regular:
             with closing(self._read(PEEK, FileReports())) as blocks:
                 for block in blocks:

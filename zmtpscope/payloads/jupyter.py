@@ -87,7 +87,7 @@ class Jupyter(Payload):
         return summary_of(kind, content, about["msg_type"])
 
     def _judge_signature(self, reader: Reader, signed: Sequence[bytes]) -> None:
-        """Set `signature` to ok, wrong or none; null if no key was given."""
+        """Set the field `signature` to ok, wrong or none, or to null if no key was given."""
         octets, place, size = reader.data, reader.offset, reader.left
         reader.text("hmac", hidden=True)
         if not octets:

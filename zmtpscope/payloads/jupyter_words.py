@@ -47,10 +47,10 @@ def channel_of(kind: str, socket_type: str | None) -> str | None:
 def summary_of(kind: str, content: dict[str, Json], parent: str | None) -> str:
     """Summarise a message; `parent` is the type of the message that caused it."""
     words = _WORDS.get(kind)
-    said = words(content) if words is not None else _outcome(content) if kind.endswith("_reply") else ""
+    text = words(content) if words is not None else _outcome(content) if kind.endswith("_reply") else ""
     if kind == "status" and parent:
-        said += f" (for {parent})"
-    return f"{kind} {said}" if said else kind
+        text += f" (for {parent})"
+    return f"{kind} {text}" if text else kind
 
 
 def _plain(value: Json) -> str:

@@ -135,7 +135,8 @@ class _Fields:
     # -- undeclared fields ---------------------------------------------------------------------------------------------
 
     def _guessed(self, each: WireField) -> None:
-        """Read an undeclared field. With a length it is printable text, otherwise a message, other text, or octets."""
+        """Read an undeclared field. A field with a length is read as printable text if it is, or else as a message,
+        other text, or octets."""
         name, length = str(each.number), each.stop - each.start
         if each.wire_type == WIRE_GROUP:
             return self._message(name, each, None)
@@ -262,14 +263,14 @@ def _part(entry: MessageType, each: WireField, number: int) -> FieldType | None:
 
 
 def _summary_of(fields: dict[str, Json]) -> str:
-    said: list[str] = []
+    parts: list[str] = []
     room = LONGEST_SUMMARY
     for name, value in fields.items():
         if room < 0:
             break
-        said.append(f"{name}={_in_short(value)}")
-        room -= len(said[-1])
-    return " ".join(said)
+        parts.append(f"{name}={_in_short(value)}")
+        room -= len(parts[-1])
+    return " ".join(parts)
 
 
 def _in_short(value: Json) -> str:

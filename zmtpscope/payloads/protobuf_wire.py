@@ -93,7 +93,8 @@ def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> 
 
 
 def varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
-    """Parse seven bits per octet, least significant first; return number and end. Raises `Malformed`."""
+    """Parse a number at index `at`, seven bits per octet, least significant first; return number and end. Raises
+    `Malformed`."""
     if at < stop and data[at] < 0x80:
         return data[at], at + 1
     value = shift = 0

@@ -55,7 +55,8 @@ PLACES = (BEHIND_BODY, Place(3, None, 1, 8, False), Place(3, None, 1, 8, True))
 
 
 class Step(NamedTuple):
-    """The step from the number `last`. `ahead` is negative if the number went back, None for the first."""
+    """The step from the number `last` to the next one. `ahead` is their difference, negative if the number went back;
+    None for the first number."""
 
     proven: bool
     last: int
@@ -213,7 +214,7 @@ def _read(reading: Reading, frames: Sequence[bytes], reader: Reader) -> str:
     reader.give("kind", "bitcoind" if reading.bitcoin else "numbered")
     reader.go_to(0)
     topic = reader.text("topic")
-    number, said = 0, ""
+    number, summary = 0, ""
     while reader.next_frame():
         if reader.frame == place.frame:
             position = reader.offset
@@ -221,9 +222,9 @@ def _read(reading: Reading, frames: Sequence[bytes], reader: Reader) -> str:
             if not reading.counts_all:  # a subscriber to some topics misses numbers without any loss
                 _judge(reading, reader, position, topic, number)
         elif reading.bitcoin:
-            said = _read_bitcoin(reader, frames[0])
-        elif not said:
-            said = reader.inside("payload").summary
+            summary = _read_bitcoin(reader, frames[0])
+        elif not summary:
+            summary = reader.inside("payload").summary
         else:
             reader.octets("body", hidden=True)
     size = sum(map(len, frames[1:])) - place.size
@@ -231,7 +232,7 @@ def _read(reading: Reading, frames: Sequence[bytes], reader: Reader) -> str:
     reader.give("counts", "all topics" if reading.counts_all else "topic")
     reader.give("skipped", reading.skipped)
     skipped = f", {reading.skipped} skipped" if reading.skipped else ""
-    return f"{topic} {number}: {said or f'{size} octets'}{skipped}"
+    return f"{topic} {number}: {summary or f'{size} octets'}{skipped}"
 
 
 def _judge(reading: Reading, reader: Reader, position: int, topic: str, number: int) -> None:
@@ -249,12 +250,12 @@ def _read_bitcoin(reader: Reader, topic: bytes) -> str:
         reader.octets("body", hidden=True)
         return ""
     body = reader.data
-    said = body[:HASH].hex()
-    reader.value("hash", HASH, said)
+    digest = body[:HASH].hex()
+    reader.value("hash", HASH, digest)
     if topic != b"sequence":
-        return said
+        return digest
     event = EVENTS[len(body), body[HASH : HASH + 1]]
     reader.value("event", 1, event)
     if reader.left:
         reader.u64("mempool_sequence", little=True)
-    return f"{event} {said}"
+    return f"{event} {digest}"

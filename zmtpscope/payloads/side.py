@@ -106,7 +106,7 @@ class SidePayloads:
             self.unreadable = self.unreadable + 1 if chosen is None else 0
         if chosen is None or (self.judging and not (chosen.judges or self._others_may_judge(message))):
             return None
-        heard = _with_loss(chosen, message, self.unread) if self.has_lost else message
+        marked = _with_loss(chosen, message, self.unread) if self.has_lost else message
         self.allowance.earn(sum(map(len, message.frames)))
         reader = Reader(
             chosen.prefix,
@@ -120,7 +120,7 @@ class SidePayloads:
             inner=self._inner,
             others=partial(self._another, chosen),
         )
-        made = read(chosen, heard, reader)
+        made = read(chosen, marked, reader)
         if chosen.wants_all or self.wants_all:
             self._renew_wants_all()
         return made
@@ -229,8 +229,8 @@ class SidePayloads:
         for dissector in self._asked(message, about):
             each = self._one(dissector)
             if each is not None:
-                heard = _with_loss(each, message, self.unheard) if self.has_lost else message
-                claim = claim_of(each, heard, about), dissector.least_frames, each is self.last
+                marked = _with_loss(each, message, self.unheard) if self.has_lost else message
+                claim = claim_of(each, marked, about), dissector.least_frames, each is self.last
                 if claim[0] and claim > strength:
                     best, strength = each, claim
                 if each.wants_all or self.wants_all:

@@ -123,18 +123,18 @@ def _request(reader: Reader) -> str:
     request_id, domain, address, _, mechanism = [
         _next(reader, name) for name in ("request_id", "domain", "address", "identity", "mechanism")
     ]
-    who = ""
+    user = ""
     for name in CREDENTIALS[mechanism.encode()]:
         reader.next_frame()
         if name == "password":
             reader.secret(name)
         elif name == "client_key":
-            who = z85.encode(reader.data)
-            reader.value(name, reader.left, who)
+            user = z85.encode(reader.data)
+            reader.value(name, reader.left, user)
         else:
-            who = f'"{reader.text(name)}"'  # user name or principal
+            user = f'"{reader.text(name)}"'  # user name or principal
     where = f" in domain {domain}" if domain else ""
-    return f"request {request_id}: {mechanism}{who and f' {who}'} from {address or 'nowhere'}{where}"
+    return f"request {request_id}: {mechanism}{user and f' {user}'} from {address or 'nowhere'}{where}"
 
 
 def _reply(reader: Reader) -> str:

@@ -82,7 +82,7 @@ class UnitReader:
         return self._tally.repeats
 
     def _read_content(self, reader: Reader, flags: int, size: int, kind: Kind, inside: bool) -> int:
-        """Parse a body with a format; return the flag for `FrameColumns.flags`, or 0."""
+        """Parse a frame body of the format `kind`; return its flag for `FrameColumns.flags`, or 0."""
         mark = 0
         fields: Fields = {}
         if kind == "subscription":

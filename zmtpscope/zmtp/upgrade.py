@@ -167,7 +167,7 @@ def _between(client: int, asked: bytes, answered: bytes, over: bool) -> Upgrade 
 
 
 def _whole(octets: bytes) -> Head | None:
-    """Parse a head; None if it is incomplete."""
+    """Parse an HTTP head; None if it is incomplete."""
     try:
         return read_head(Reader(octets, 0, len(octets), 0), "")
     except Cut:

@@ -222,8 +222,8 @@ class _Left(NamedTuple):
 
 
 def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings) -> _Left | None:
-    """Return the last time at which one of the earlier connections had a topic; the latest end comes first in
-    `earlier`."""
+    """Return the last time at which one of the earlier connections was subscribed to a topic. `earlier` is sorted, the
+    latest end first."""
     last: _Left | None = None
     for each in earlier:
         if last is not None and each.ended_ns < last.ns:
@@ -235,7 +235,7 @@ def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings)
 
 
 def _left(earlier: Subscriber, key: TopicKey, siblings: Siblings) -> _Left | None:
-    """Return the time until which an earlier connection had a topic and got its messages, or None."""
+    """Return the time until which an earlier connection was subscribed to a topic and got its messages, or None."""
     intervals = earlier.intervals(key)
     if not intervals:
         return None
@@ -275,7 +275,8 @@ def _early(floor: int, since: int, siblings: Siblings) -> Missed | None:
 def _missed(
     slow: Subscriber, topic: PublishedTopic | None, interval: tuple[int, int], siblings: Siblings, now: int
 ) -> Missed | None:
-    """Return the messages that siblings got during the subscription, and early enough that they would have arrived."""
+    """Return the messages that siblings got during the `interval` (ns) of the subscription of `slow`, and early enough
+    to arrive by its end, or by `now`."""
     since, until = interval
     if slow.is_open and until == slow.last_ns:
         until = now

@@ -253,7 +253,8 @@ def _last_busy(server: ObservedConnection, waiting: Mapping[str, Hanging], knowl
 
 
 def _hop(waiting: Hanging, knowledge: Knowledge) -> Asked | None:
-    """Return the request that passed this one on. A broker that left may not have passed it on."""
+    """Return the request with which a proxy or broker passed on the oldest request of `waiting`, or None. A broker that
+    left may not have passed it on."""
     hop = relayed(waiting.oldest, knowledge)
     return next_hop(waiting.oldest, knowledge) if hop is None and not waiting.was_left else hop
 
@@ -311,7 +312,8 @@ def given_up(knowledge: Knowledge) -> list[GivenUp]:
 
 
 def may_be_worker(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the REQ may be a worker that waits for work, like others at its ROUTER. A REQ that got a reply is not."""
+    """Whether the REQ may be a worker that waits for work, like others at its ROUTER. A REQ that has received a reply
+    is no worker."""
     if waiting.requests.latency.count:
         return False
     is_router = waiting.connection.sides[1 - waiting.requests.asker].socket_type == "ROUTER"

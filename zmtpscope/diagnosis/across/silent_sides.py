@@ -272,7 +272,8 @@ def _reconnected(connection: ObservedConnection, side: int, until: int, knowledg
 
 
 def _may_wait(host: str, last_ns: int, near: int, knowledge: Knowledge) -> bool:
-    """Whether a request of the host, or to it, has had no reply since about `last_ns`: its programs may wait for it."""
+    """Whether a request of the host, or to it, was sent within `near` ns of `last_ns` and has no reply: its programs
+    may wait for it."""
     asked = _hanging_since(knowledge).get(host, ())
     place = bisect_left(asked, last_ns - near)
     return place < len(asked) and asked[place] <= last_ns + near

@@ -247,7 +247,8 @@ def _copies(search: TopicSearch, client: Client) -> list[_Copy]:
 
 
 def _on_its_way(outages: Sequence[ObservedOutage], time: int, end: int) -> Reason:
-    """Return what became of a copy of the message that was sent at `time` (ns), whose last octet is at offset `end`."""
+    """Return why a copy of a message arrived or did not. It was sent at `time` (ns), and its last octet is at stream
+    offset `end`."""
     for outage in outages:
         if not outage.retransmissions or end <= outage.offset:
             continue

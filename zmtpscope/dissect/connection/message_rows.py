@@ -185,7 +185,7 @@ class MessageRows:
         return payloads
 
     def _zre_side(self, stream: SideStream, ordinal: int, offset: int) -> ZreSide:
-        """Return the side as a ZRE node. The segment `ordinal` has its command at `offset`."""
+        """Return the facts of a side with a ZRE command at stream offset `offset`, in the segment `ordinal`."""
         side, tcp = stream.side, self.view.tcp
         sender = self.zre_sides[side]
         if sender is None:

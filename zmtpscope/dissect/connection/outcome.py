@@ -225,7 +225,7 @@ def unseen(side: TcpSide, peer: TcpSide) -> int:
 
 
 def count(outcome: Outcome, number: int, summary: Summary) -> None:
-    """Add connections with one outcome, whose counts are totals over all of them."""
+    """Add `number` connections with one outcome to the summary. The outcome's counts are totals over all of them."""
     without = "none" if outcome.version in ("1.0", "2.0") else "unknown"
     summary.connections += number
     summary.versions[(outcome.version or "unknown") + (" over WebSocket" if outcome.is_websocket else "")] += number

@@ -85,8 +85,8 @@ def behind_envelopes(sizes: Int64, first: Int64, last: Int64) -> Int64:
 
 
 def after_empty(sizes: Int64, first: Int64, last: Int64) -> Int64:
-    """Skip one empty frame at the start of a longer message: DEALER and ROUTER applications send a delimiter of
-    their own."""
+    """Return `first`, or the frame after it if it is empty and not the last: DEALER and ROUTER applications send their
+    own delimiter."""
     found: Int64 = first + ((sizes[first] == 0) & (first < last))
     return found
 

@@ -221,8 +221,8 @@ class Assembly:
         self.damaged, self.head = False, None
 
     def damage(self, kept: Kept, limit: int) -> None:
-        """Mark the message under way as damaged. Octets before the loss are kept up to `limit`, otherwise only the
-        first."""
+        """Mark the message under way as damaged. The octets before the loss are kept if they are at most `limit`;
+        otherwise only the first ones are kept."""
         self.damaged = True
         if self.head is None:
             frames = self.carried

@@ -98,7 +98,8 @@ class ReadUnits:
         self.outputs.add(UnitRead(event, decided, octets, whole, certain, unit, next_octets, notes), captured)
 
     def _note(self, event: Event, finding: Finding, ordinal: int, arrived: dict[int, Arrival]) -> Note:
-        """Emit a finding. At the end of an event it is dated by the event's last octet, not by later ones."""
+        """Return a finding about an event. A finding at its end is dated by the event's last octet, not by later
+        octets."""
         at = event.start if finding.start is None else finding.start
         last = min(max(event.start, event.stop - 1), self.arrivals.end - 1)
         came = arrived.get(at) or self.arrivals.at(min(at, last))

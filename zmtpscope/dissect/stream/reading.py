@@ -316,7 +316,8 @@ class Reading:
         held.hold(parts, held.base if base is None else base, self.messages.held_elsewhere, size)
 
     def _trim_arrivals(self, offset: int) -> None:
-        """Forget earlier arrivals, except for an open message if details are wanted, or a MESSAGE that waits."""
+        """Forget the arrivals before `offset`, except of an open message if details are wanted, or of a MESSAGE that
+        waits."""
         if self.units.incomplete:
             self.units.remember_arrivals()
         if self.messages.options.details and (begin := self.messages.kept_from) is not None:

@@ -224,7 +224,7 @@ class SideStream:
                 return
 
     def _leave(self, octets: bytes) -> None:
-        """Leave over octets up to the end of the stream so far."""
+        """Add octets, which end at the end of the stream so far, to the current leftover."""
         start = self.end - len(octets)
         self._leave_from(start)
         self.outputs.show(start, octets)

@@ -34,12 +34,12 @@ class Unanswered:
         self.position = position
         """Stream offset of the first unacknowledged octet."""
         self.edge = edge
-        """Sequence number of the first octet."""
+        """Sequence number of that octet."""
         self.retransmissions = self.probes = 0
         self.smallest = self.largest = 0
-        """Sizes of the retransmitted segments."""
+        """Smallest and largest size of the retransmitted segments, in octets."""
         self.answers = 0
-        """Packets of the other side meanwhile."""
+        """Packets that the other side sent since `begin`."""
         self.unreachable: int | None = None
         """Reason why they were not delivered, by the last ICMP message (see `UNREACHABLE`)."""
 

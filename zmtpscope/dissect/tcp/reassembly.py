@@ -207,7 +207,7 @@ class Reassembler:
 
     @staticmethod
     def _place_of(waiting: list[Waiting], position: int) -> int:
-        """Return the first entry that ends after `position`."""
+        """Return the index of the first entry that ends after stream offset `position`."""
         place = bisect_right(waiting, position, key=position_of)
         return place - 1 if place and waiting[place - 1].stop > position else place
 

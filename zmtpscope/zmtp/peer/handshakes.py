@@ -144,11 +144,11 @@ class Part:
     # -- traffic ------------------------------------------------------------------------------------------------------
 
     def seal(self, flags: int, data: bytes) -> bytes:
-        """Build a MESSAGE with these inner flags (curve.md 4)."""
+        """Encrypt `data` into the body of a MESSAGE with these inner flags (curve.md 4)."""
         raise NotImplementedError
 
     def open(self, body: bytes) -> bytes | None:
-        """Decrypt a MESSAGE into its flags octet and data; None if that fails."""
+        """Decrypt the body of a MESSAGE into its flags octet and data; None if decryption fails."""
         raise NotImplementedError
 
 
