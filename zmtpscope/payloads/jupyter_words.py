@@ -69,7 +69,7 @@ def _joined(*words: str) -> str:
 
 
 def _named(name: str) -> Callable[[dict[str, Json]], str]:
-    """Summarise by the field of that name."""
+    """Return a function that summarises a message by the field `name` of its content."""
     return lambda content: _plain(content.get(name))
 
 

@@ -47,7 +47,8 @@ class Allowance:
 
 
 class Budget:
-    """The budget left for reading of one message and its packed parts. `allowance` belongs to its side."""
+    """The numbers of fields, octets and findings that one message and its packed parts may still use. `allowance`
+    belongs to its side."""
 
     __slots__ = ("allowance", "fields", "findings", "octets", "sources", "spare")
 

@@ -24,7 +24,7 @@ _IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "READONLY_B
 
 
 class StackObject(NamedTuple):
-    """The shown form of an object, and its text if it is a string."""
+    """An object on the stack: its description for the output, and its text if it is a string."""
 
     shown: str
     text: str | None = None

@@ -85,7 +85,7 @@ def _judge_name(reader: Reader, start: int, length: int, name: str, seen: Seen) 
 
 
 def _judge(reader: Reader, regime: Regime, fields: Fields, seen: Seen, whole: bool) -> None:
-    """Add findings about defined properties; only the first of repeated ones counts."""
+    """Add findings about the properties that ZMTP defines. Of a repeated property, only the first value counts."""
     socket_type = None
     if "socket-type" in seen:
         start, length, socket_type = seen["socket-type"]

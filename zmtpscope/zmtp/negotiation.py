@@ -286,7 +286,7 @@ def _report(octets: bytes, kind: Class) -> tuple[str, str]:
 
 
 def _one_side(octets: bytes) -> Decision | None:
-    """Decide by octet 12 if only one side was captured (wire.md 9.3)."""
+    """Decide on the version by octet 12 of the only side that was captured (wire.md 9.3)."""
     if classify(octets) not in NEW:
         return None
     if is_greeting_3(octets):

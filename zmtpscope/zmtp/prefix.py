@@ -24,7 +24,7 @@ MECHANISM_START = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
 class Class(IntEnum):
-    """The stage that the first octets of a side have reached. From SIGNATURE on, higher is more advanced."""
+    """The class of the first octets of a side (wire.md 9.2). From SIGNATURE on, a higher class is a newer version."""
 
     NONE = 0
     WAIT = 1

@@ -76,7 +76,7 @@ def _knows_nothing(values: Mapping[str, Any] | None, side: int) -> bool:
 
 
 def is_of_another(connection: ObservedConnection) -> bool:
-    """Whether a middlebox sent the RST: its TTL differs from that of the side's SYN."""
+    """Whether a middlebox sent the RST: the TTL of the RST differs from the TTL of the side's SYN."""
     values = connection.values
     if values is None or values["syn_ttl"] is None or values["rst_ttl"] is None:
         return False

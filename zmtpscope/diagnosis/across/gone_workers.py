@@ -99,7 +99,7 @@ def _departures(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
 
 
 def _left_work(connection: ObservedConnection) -> bool:
-    """Whether a client answered the messages of a host, and closed."""
+    """Whether the client of a connection answered the messages of the listener, and closed the connection."""
     client, server, ending = connection.client.rhythm, connection.server.rhythm, ending_of(connection)
     if ending is None or ending.side == connection.listener or ending.cause != "closed" or connection.is_open:
         return False

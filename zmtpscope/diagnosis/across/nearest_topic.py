@@ -131,7 +131,7 @@ def _named(octets: bytes) -> str:
 
 
 def _wide(subscription: bytes, topic: bytes) -> str | None:
-    """Describe a subscription in UTF-16: every second octet of ASCII text is zero."""
+    """Describe the mistake if the subscription is in UTF-16: every second octet of ASCII text is zero."""
     text = subscription.removeprefix(BOM_UTF16_LE).removeprefix(BOM_UTF16_BE)
     for zeros, bare in ((text[1::2], text[::2]), (text[::2], text[1::2])):
         if bare and len(zeros) == len(bare) and not any(zeros) and topic.startswith(bare):

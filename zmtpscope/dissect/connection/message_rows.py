@@ -231,7 +231,8 @@ class MessageRows:
 
 
 def _with_type_from(run: MessageTable, since: int, peer_socket_type: str | None) -> list[MessageTable]:
-    """Apply the peer type to messages decided by the segment `since` or later."""
+    """Set the socket type of the peer in messages decided by the segment with ordinal `since` or a later one; return
+    the parts of the run."""
     cut = int(run.orders.searchsorted(since))
     if cut == len(run.first):
         return [run]

@@ -218,7 +218,7 @@ def ends_and_times(client: Stream, start: Stamp, *fins: Arrival) -> dict[str, An
 
 
 def unseen(side: TcpSide, peer: TcpSide) -> int:
-    """Return the octets that the peer acknowledged after the last captured octet of an open side."""
+    """Return the number of octets that the peer acknowledged after the last captured octet of an open side."""
     if side.ended or side.next < 0 or peer.acknowledged < 0:
         return 0
     return max(0, distance(peer.acknowledged, side.next))

@@ -90,7 +90,8 @@ class TypeInference:
         self._asked: tuple[dict[bytes, Asked], dict[bytes, Asked]] = ({}, {})
 
     def feed(self, side: int, ordinal: int) -> None:
-        """Add a SUBSCRIBE or CANCEL, decidable with the segment `ordinal`. Only subscribers send these."""
+        """Add a SUBSCRIBE or CANCEL of `side`, decidable with the segment `ordinal`. Only subscribers send these
+        commands."""
         self._commands.append((ordinal, side))
 
     def evaluate(self, runs: tuple[list[MessageTable], list[MessageTable]]) -> list[tuple[int, Change]]:

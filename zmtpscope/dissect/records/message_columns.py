@@ -76,7 +76,7 @@ def delimiters(sizes: Int64, first: Int64, last: Int64) -> Int64:
 
 
 def behind_envelopes(sizes: Int64, first: Int64, last: Int64) -> Int64:
-    """Return the frame after each delimiter, or the first frame."""
+    """Return the frame after the delimiter of each message, or its first frame if it has no delimiter."""
     if not sizes[first].any() and (first < last).all():  # as sent by REQ, and in most replies
         return first + 1
     delimiter = delimiters(sizes, first, last)

@@ -99,7 +99,7 @@ class RecordWriter:
             self._put_finding(note, note.unit, 1)
 
     def count_written(self, side: int | None, id_: str) -> int:
-        """Count a finding. Return the number of its kind on its side."""
+        """Count a finding; return how many findings with this id its side has had."""
         count = self._counts[side, id_] = self._counts.get((side, id_), 0) + 1
         return count
 

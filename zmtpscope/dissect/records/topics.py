@@ -203,7 +203,7 @@ class Subscriptions:
         return found
 
     def _length_of(self, head: bytes) -> int:
-        """Return the octets of the longest subscription that matches."""
+        """Return the size in octets of the longest subscription that matches."""
         if self.whole:
             return len(head) if self._open.count(head) else NO_TOPIC
         name = self._open.longest_prefix_of(head)

@@ -15,7 +15,8 @@ Piece = tuple[int, int, int, int]
 
 
 class Counts(NamedTuple):
-    """Complete messages, their frames, octets of bodies and of headers, and the stream offset of the last message."""
+    """Numbers of complete messages, of their frames, and of octets of bodies and headers; and the stream offset of the
+    last message."""
 
     messages: int
     frames: int

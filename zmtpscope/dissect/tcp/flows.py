@@ -369,7 +369,7 @@ class Flows:
         return time
 
     def _last_packet(self, connection: Connection, index: int) -> Arrival:
-        """Return the last packet before row `index`."""
+        """Return the last packet of a connection before row `index`."""
         directions = self.directions
         if directions is None:
             return connection.last

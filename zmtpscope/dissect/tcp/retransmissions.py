@@ -92,7 +92,7 @@ def _end(side: TcpSide, again: Unanswered, until: str, end: int, decided: int) -
 
 
 def lose(side: TcpSide, outage: Outage) -> None:
-    """Count a lost segment that was soon sent again."""
+    """Add a lost segment that was soon sent again, as a short outage, to the losses of the side."""
     side.losses = outage if side.losses is None else side.losses.joined(outage)
 
 
