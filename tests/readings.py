@@ -6,7 +6,6 @@ import base64
 import functools
 import hashlib
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -25,8 +24,8 @@ from zmtpscope.records import from_text
 CAPTURES = pathlib.Path(__file__).parent.parent / "captures"
 PUBSUB, REQREP = (CAPTURES / "patterns" / f"{name}.pcap" for name in ("pubsub", "reqrep"))
 EVERY_CAPTURE = sorted(path for path in CAPTURES.glob("*/*.pcap*") if path.parent.name != "problems")
-"""All captures except `captures/problems`, which tests of diagnoses read. Invariants P1, P13 and P15 and
-`test_captures.py` use all of them in both suites."""
+"""All captures except `captures/problems`, which tests of diagnoses read. Invariant P13 and `test_captures.py`
+use all of them in both suites."""
 
 SELECTED = frozenset(
     {
@@ -116,9 +115,9 @@ def _read(path: pathlib.Path, options: Options) -> Reading:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run `zmtpscope ARGUMENTS` in a new process; times are printed in UTC."""
+    """Run `zmtpscope ARGUMENTS` in a new process."""
     command = [sys.executable, "-c", "from zmtpscope.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, timeout=60, env=os.environ | {"TZ": "UTC"})
+    return subprocess.run(command, capture_output=True, timeout=60)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tests.invariants import differs_by_blocks
-from tests.readings import EVERY_CAPTURE
+from tests.readings import CAPTURE_FILES
 from tests.suites import IS_FULL
 from zmtpscope.curve_keys import Keys
 from zmtpscope.dissect import Options
@@ -19,7 +19,7 @@ LARGEST = 10_000
 
 FILE_HEADER, RECORD_HEADER = 24, 16
 
-SMALL = [path for path in EVERY_CAPTURE if path.stat().st_size <= LARGEST]
+SMALL = [path for path in CAPTURE_FILES if path.stat().st_size <= LARGEST]
 
 
 def options_for(path: Path, *, details: bool) -> Options:

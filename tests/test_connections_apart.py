@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tests.dissect.workers import NUMBERS
 from tests.invariants import COMPARING
-from tests.readings import EVERY_CAPTURE
+from tests.readings import CAPTURE_FILES, EVERY_CAPTURE
 from tests.rows_by_hand import values_of
 from tests.suites import examples
 from zmtpscope.capture import SegmentBlock, open_captures
@@ -108,7 +108,7 @@ def assert_apart(paths: tuple[Path, ...], pairs: set[Pair]) -> None:
     assert alone == {conn_id: records for conn_id, records in together.items() if pair_of_record(records[0]) in pairs}
 
 
-@pytest.mark.parametrize("path", EVERY_CAPTURE, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 @given(data=st.data())
 @examples(15)  # of each capture
 def test_connections_of_a_capture_are_reported_as_if_they_were_alone(path: Path, data: st.DataObject) -> None:

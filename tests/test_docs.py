@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import glob
 import importlib
-import os
 import pathlib
 import re
 import runpy
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import chain
 
 import pytest
 
+from tests.cli.running import Run
 from tests.readings import CAPTURES
 from zmtpscope.diagnosis.rules.catalogue import RULES
 from zmtpscope.findings import FINDINGS
@@ -36,11 +40,21 @@ PAGES = [
 EXAMPLE = re.compile(r"^```\n\$ (zmtpscope .*)\n((?:.*\n)*?)```$", re.MULTILINE)
 
 
-def output_of(command: str) -> str:
-    path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
-    return subprocess.check_output(
-        command, shell=True, cwd=ROOT, text=True, env=os.environ | {"PATH": path, "TZ": "UTC"}
-    )
+@pytest.fixture
+def output_of(zmtpscope: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Run a command of a page: `zmtpscope` in this process, the programs that its output is piped to in a shell."""
+    monkeypatch.chdir(ROOT)
+
+    def call(command: str) -> str:
+        command, _, programs = command.partition(" | ")
+        words = [sorted(glob.glob(word)) if "*" in word else [word] for word in shlex.split(command)[1:]]
+        code, output, _ = zmtpscope(*chain(*words))
+        if programs:
+            return subprocess.check_output(programs, shell=True, input=output, text=True)
+        assert code == 0
+        return output
+
+    return call
 
 
 def can_run(command: str) -> bool:
@@ -49,7 +63,7 @@ def can_run(command: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_output_in_pages_is_real(page: str, request: pytest.FixtureRequest) -> None:
+def test_output_in_pages_is_real(page: str, output_of: Callable[[str], str], request: pytest.FixtureRequest) -> None:
     path = ROOT / page
     text = path.read_text()
     real = EXAMPLE.sub(
@@ -65,7 +79,9 @@ def test_output_in_pages_is_real(page: str, request: pytest.FixtureRequest) -> N
 PICTURE = re.compile(r"^    zmtpscope (diagram .*) -o (docs/diagram/\S+\.svg)$", re.MULTILINE)
 
 
-def test_pictures_in_the_page_of_diagrams_are_real(request: pytest.FixtureRequest) -> None:
+def test_pictures_in_the_page_of_diagrams_are_real(
+    output_of: Callable[[str], str], request: pytest.FixtureRequest
+) -> None:
     pictures = PICTURE.findall((ROOT / "docs/diagram.md").read_text())
     assert pictures
     for command, name in pictures:

@@ -6,7 +6,8 @@ import pathlib
 
 import pytest
 
-from tests.readings import CAPTURES, run
+from tests.cli.running import Run
+from tests.readings import CAPTURES
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 COMMANDS = {
@@ -40,13 +41,15 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_output_is_unchanged(name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_is_unchanged(
+    name: str, zmtpscope: Run, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(CAPTURES)
-    done = run(*COMMANDS[name].split())
-    text = done.stdout.decode() + done.stderr.decode()
+    code, output, errors = zmtpscope(*COMMANDS[name].split())
+    text = output + errors
     path = GOLDEN / f"{name}.txt"
     if request.config.getoption("--update-golden"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    assert done.returncode == 0
+    assert code == 0
     assert text == path.read_text()

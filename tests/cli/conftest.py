@@ -8,19 +8,6 @@ import sys
 import pytest
 
 from tests.cli.running import Run
-from zmtpscope.cli import run
-
-
-@pytest.fixture
-def zmtpscope(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the command line in this process: exit code, standard output, standard error."""
-    monkeypatch.delenv("ZMTPSCOPE_KEYLOG", raising=False)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        return code, *capfd.readouterr()
-
-    return call
 
 
 @pytest.fixture

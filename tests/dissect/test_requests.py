@@ -12,6 +12,7 @@ import pytest
 from tests.curve import CLIENT, SERVER, CurvePeers, conversation, keys
 from tests.dissect.talks import SECOND, Steps, played
 from tests.peer_octets import message
+from tests.suites import some
 from tests.traffic import Capture, Conversation, Packet, records, steady_records
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.findings import requests
@@ -138,7 +139,7 @@ def test_a_packet_that_was_not_captured_accuses_no_peer() -> None:
     for types in (("REQ", "REP"), ("REQ", "ROUTER"), ("DEALER", "REP")):
         steps = [step for number in range(5) for step in ((0, message(b"", b"%d" % number)), 1.5, (1, REPLY), 1.5)]
         packets = talk_of(types, steps).packets
-        for lost in range(3, len(packets)):
+        for lost in some(range(3, len(packets)), 3):
             assert told(packets[:lost] + packets[lost + 1 :]) == []
             cut = replace(packets[lost], payload=packets[lost].payload[:3], cut=max(0, len(packets[lost].payload) - 3))
             assert told([*packets[:lost], cut, *packets[lost + 1 :]]) == []

@@ -1,14 +1,10 @@
-"""Fixtures of the screen and its worker: the path of `zmtpscope`, and an empty folder of profiles."""
+"""The fixture of the screen and its worker: an empty folder of profiles."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-
-from tests.cli.conftest import zmtpscope
-
-__all__ = ["zmtpscope"]
 
 
 @pytest.fixture(autouse=True)
