@@ -284,6 +284,12 @@ RETRANSMISSION = (
     Field("keepalive_probes", "int", "Number of TCP keepalive probes of the sender"),
     Field("smallest", "int", "Payload of the smallest segment that was sent again; 0: no segment was", "octets"),
     Field("largest", "int", "Payload of the largest segment that was sent again", "octets"),
+    Field(
+        "acknowledged_before",
+        "bool",
+        "Whether the octets before `offset` were sent again although the capture has their acknowledgments, which did "
+        "not reach the sender",
+    ),
     Field("answers", "int", "Packets of the other side during this time"),
     Field(
         "count",

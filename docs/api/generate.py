@@ -32,6 +32,7 @@ KNOWN = {
     "stall": _OF_CONNECTION | {"duration_ns", "until", "until_ns", "window_probes", "count", "longest_ns"},
     "retransmission": _OF_CONNECTION
     | {"duration_ns", "until", "until_ns", "retransmissions", "keepalive_probes", "smallest", "largest", "answers"}
+    | {"acknowledged_before"}
     | {"count", "longest_ns"},
     "leftover": _OF_CONNECTION | {"bytes", "kind", "reason"},
     "finding": _COMMON | {"id", "severity", "text", "section", "refs", "count"},

@@ -12,7 +12,7 @@ from tests.diagnosis.reading import derive
 from tests.diagnosis.requesting_traffic import MS, SERVER, START, Asker, diagnosed, records_from
 from tests.diagnosis.talking import Talk
 from tests.diagnosis.telling import told
-from tests.dissect.test_outages import cut_off
+from tests.dissect.test_outages import cut_off, unheard
 from tests.peer_octets import GREETING, message, ready
 from tests.traffic import Conversation
 from zmtpscope.capture import open_captures
@@ -198,6 +198,18 @@ def test_a_request_with_a_reply_was_acknowledged() -> None:
 @pytest.mark.parametrize("conversation", [cut_off(0, recovers=True), cut_off(2, recovers=True)])
 def test_data_that_tcp_recovers_at_once_is_not_reported(conversation: Conversation) -> None:
     assert not diagnosed(conversation, rule="not-acknowledged")
+
+
+@pytest.mark.parametrize(
+    ("times", "recovers", "severity"), [(5, False, "error"), (5, True, "warn"), (3, True, "note"), (1, False, None)]
+)
+def test_acknowledgments_that_are_lost_behind_the_capture_point(
+    times: int, recovers: bool, severity: str | None
+) -> None:
+    knowledge = derivation_of(unheard(times, recovers=recovers)).knowledge()
+    found = [each.diagnosis for each in diagnose(knowledge) if each.diagnosis.rule != "clear-text"]
+    assert [(each.rule, each.severity) for each in found] == ([("not-acknowledged", severity)] if severity else [])
+    assert all("acknowledgments of PULL" in each.text and "way back" in each.hint for each in found)
 
 
 def test_one_direction_shows_no_acknowledgments() -> None:

@@ -50,6 +50,19 @@ def cut_off(times: int = 4, *, recovers: bool = False) -> Conversation:
     return conversation
 
 
+def unheard(times: int = 4, *, recovers: bool = False) -> Conversation:
+    """PUSH sends a message again and again that PULL has acknowledged, as the capture shows."""
+    conversation = talk()
+    for number in range(times):
+        conversation.wait(SECOND * (1 << number) // 4)
+        again(conversation, message(b"taken"))
+        conversation.acknowledge(PULL)
+    if recovers:
+        conversation.send(PUSH, message(b"more"))
+        conversation.acknowledge(PULL)
+    return conversation
+
+
 def told(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, Any]]:
     return [record for record in records(Capture(packets, size))[0] if record["record"] == "retransmission"]
 
@@ -64,6 +77,24 @@ def test_an_outage_that_the_capture_ends_within() -> None:
         "10.0.0.1:5555 did not acknowledge offset 99 for 3.503 s, up to the end of the capture: sent again 4 times, "
         "6 octets at a time"
     )
+
+
+@pytest.mark.parametrize(("recovers", "until"), [(False, "running"), (True, "acknowledged")])
+def test_acknowledged_octets_that_are_sent_again_show_that_acknowledgments_are_lost(recovers: bool, until: str) -> None:
+    (outage,) = told(unheard(recovers=recovers).packets)
+    assert (outage["side"], outage["offset"]) == (PUSH, len(hello("PUSH") + message(b"taken")))
+    assert (outage["acknowledged_before"], outage["retransmissions"], outage["until"]) == (True, 4, until)
+    assert "sent acknowledged octets again" in describe_retransmission(outage)
+
+
+def test_acknowledged_octets_that_are_captured_again_at_once_or_sent_again_once_are_no_outage() -> None:
+    assert not told(unheard(1).packets)
+    copied = talk()
+    for _ in range(3):
+        again(copied, message(b"taken"))
+    copied.wait(2 * SECOND)
+    copied.acknowledge(PULL)
+    assert not told(copied.packets)
 
 
 def test_an_outage_lasts_until_the_capture_ends_in_live_and_in_a_file() -> None:

@@ -180,6 +180,9 @@ def describe_retransmission(values: Values) -> str:
     octets = f"{sizes[0]} to {sizes[1]} octets" if len(sizes) > 1 else counted(sizes[0], "octet")
     again = f"sent again {counted(values['retransmissions'], 'time')}, {octets} at a time"
     more = f"; {probed}" if probed else ""
+    if values["acknowledged_before"]:
+        sender = host_port(values["src_ip"], values["src_port"])
+        return f"{sender} sent acknowledged octets again {how_long}: {again}; the acknowledgments did not reach it"
     return f"{receiver} did not acknowledge offset {values['offset']} {how_long}: {again}{more}"
 
 

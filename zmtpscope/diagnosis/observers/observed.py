@@ -116,6 +116,8 @@ class ObservedOutage:
     count: int
     longest_ns: int
     icmp: str | None
+    is_heard: bool
+    """Whether the octets had been acknowledged before: the acknowledgments did not reach the sender."""
 
     @property
     def is_loss(self) -> bool:
@@ -125,7 +127,7 @@ class ObservedOutage:
     @classmethod
     def of(cls, record: Record) -> ObservedOutage:
         names = "offset", "duration_ns", "until", "until_ns", "acknowledged", "retransmissions", "keepalive_probes"
-        counts = "smallest", "largest", "answers", "count", "longest_ns", "icmp"
+        counts = "smallest", "largest", "answers", "count", "longest_ns", "icmp", "acknowledged_before"
         return cls(Moment.of_record(record), ref_of(record), *(record.own[name] for name in (*names, *counts)))
 
 

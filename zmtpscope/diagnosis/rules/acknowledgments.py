@@ -35,6 +35,10 @@ HINT = (
     "suspended machine); firewalls and NAT drop idle connections, which ZMQ_TCP_KEEPALIVE with "
     "ZMQ_TCP_KEEPALIVE_IDLE, or ZMQ_HEARTBEAT_IVL, prevents"
 )
+RETURN_HINT = (
+    "neither program is at fault: check the way back to the sender, behind the capture point (firewall, connection "
+    "tracking, another route), and capture at the sender's host"
+)
 OVER_HINT = "neither program is at fault: check the network between the two at that time (link, route, congestion)"
 ACCEPT_HINT = (
     "raise ZMQ_BACKLOG of the listening socket (100 by default; Linux limits it by net.core.somaxconn), or let clients "
@@ -57,7 +61,7 @@ SIZE_HINT = (
 
 def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Make at most two diagnoses for each pair of hosts and direction: for outages that last, and for past ones."""
-    every = outages(knowledge)
+    every = _one_each(outages(knowledge))
     established = {each.hosts for each in every if not each.is_first}
     small = {(each.hosts, each.is_over) for each in every if not each.is_large}
     found = grouped(
@@ -67,16 +71,25 @@ def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 each.is_over,
                 each.is_large and (each.hosts, each.is_over) not in small,
                 each.is_first and each.hosts not in established,
+                each.outage.is_heard,
             ),
             each,
         )
         for each in every
     )
     behind = behind_brokers(knowledge)
-    for (hosts, is_over, fails_by_size, are_new), same in found.items():
+    for (hosts, is_over, fails_by_size, are_new, _), same in found.items():
         clients = {client.conn_id for each in same for client in behind.get(each.connection.conn_id, ())}
         is_accepting = are_new and (hosts[0] == hosts[1] or (is_over and len(same) >= MIN_WAITING))
         yield _diagnosis(same, clients, fails_by_size=fails_by_size, is_accepting=is_accepting)
+
+
+def _one_each(every: Sequence[Outage]) -> list[Outage]:
+    """Leave out lost acknowledgments of a side whose data is lost, too."""
+    lossy = {(each.connection.conn_id, each.sender) for each in every if not each.outage.is_heard}
+    return [
+        each for each in every if not each.outage.is_heard or (each.connection.conn_id, 1 - each.sender) not in lossy
+    ]
 
 
 def _diagnosis(same: Sequence[Outage], clients: set[str], *, fails_by_size: bool, is_accepting: bool) -> Diagnosis:
@@ -85,6 +98,7 @@ def _diagnosis(same: Sequence[Outage], clients: set[str], *, fails_by_size: bool
     is_long = longest >= MIN_LONG or any(_is_given_up(each) for each in same)
     severity: Severity = "note" if not is_long else "warn" if first.is_over else "error"
     hint = OVER_HINT if first.is_over else SIZE_HINT if fails_by_size else HINT
+    hint = RETURN_HINT if first.outage.is_heard else hint
     hint = ACCEPT_HINT if is_accepting else REJECTED_HINT if first.outage.icmp == REJECTED else hint
     return Diagnosis.of(
         "not-acknowledged",
@@ -125,6 +139,16 @@ def _text(each: Outage, *, fails_by_size: bool) -> str:
         reset = ", until TCP gave up" if _is_given_up(each) else ""
         return f"{receiver} answers none of {outage.probes} TCP keepalive probes of {sender} for {took}{reset}"
     again = f"sent again {counted(outage.retransmissions, 'time')}"
+    if outage.is_heard:
+        if each.is_over:
+            return (
+                f"The acknowledgments of {receiver} did not reach {sender} for {took}: acknowledged data was {again}, "
+                "and later messages waited"
+            )
+        return (
+            f"The acknowledgments of {receiver} do not reach {sender}, which sends acknowledged data again since "
+            f"packet {each.since.packet}: {again} in {took}"
+        )
     if each.is_over:
         return (
             f"{receiver} acknowledged no data of {sender} for {took}, {again}, and then acknowledged it: messages "
@@ -245,6 +269,8 @@ TABLE = (
         "* If it concerns only the first data of new connections (on one host, or of several clients), the "
         "connections likely wait until the listening program accepts earlier ones: until then its kernel answers "
         "SYNs and drops data.\n"
+        "* If the capture has the acknowledgments, but the data is sent again at least twice, 0.2 s or more apart, "
+        "they do not reach the sender: the path loses them behind the capture point.\n"
         "* A note if it has lasted less than 3 s and TCP has not given up.\n"
         "* A warning if the octets were finally acknowledged: messages arrived late.",
         "The other side acknowledges the octets within a second, its receive window is closed, or none of its packets "
@@ -252,7 +278,7 @@ TABLE = (
         _not_acknowledged,
         (
             *("request-unanswered", "request-lost", "late-reply", "slow-reply", "replies-slower", "peer-departed"),
-            *("reconnect-storm", "connection-unanswered", "heartbeat-timeout", "fell-silent"),
+            *("reconnect-storm", "connection-unanswered", "heartbeat-timeout", "fell-silent", "call-unanswered"),
         ),
     ),
 )

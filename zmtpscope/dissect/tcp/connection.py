@@ -6,7 +6,7 @@ from zmtpscope.capture.segments import NO_HOST, PROHIBITED
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.identity import Stream, ends_of, stream_of
 from zmtpscope.dissect.tcp.out_of_order import Hole, OutOfOrder
-from zmtpscope.dissect.tcp.outages import Outage, Unanswered
+from zmtpscope.dissect.tcp.outages import Outage, Repeat, Unanswered
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 from zmtpscope.dissect.tcp.stalls import ClosedWindow, Intervals, Stall
 from zmtpscope.records import SECOND
@@ -76,6 +76,7 @@ class TcpSide:
         "outages",
         "pieces",
         "plain",
+        "repeat",
         "repeated",
         "seen",
         "stalls",
@@ -106,6 +107,8 @@ class TcpSide:
         self.stalls: Intervals[Stall] | None = None
         self.unanswered: Unanswered | None = None
         """Retransmitted octets without an acknowledgment."""
+        self.repeat: Repeat | None = None
+        """The last acknowledged octets that were sent again."""
         self.unread: tuple[tuple[Arrival, int, bool], ...] = ()
         """Unreported changes of the delay of acknowledgments: (deciding segment, first packet, True: at once again,
         False: late)."""

@@ -13,13 +13,26 @@ ACKNOWLEDGED = "acknowledged"
 """An end of an outage, besides the ends of stalls (`until` of its record)."""
 
 
+class Repeat(NamedTuple):
+    """A segment with acknowledged octets that was sent again: its sequence number, and the next one of its side."""
+
+    at: Arrival
+    sequence: int
+    next: int
+    length: int
+
+
 class Unanswered:
-    """Octets sent again, or keepalive probes, while the other side has not acknowledged them."""
+    """Octets sent again, or keepalive probes, while the other side has not acknowledged them.
+
+    Or octets sent again after their acknowledgment (`is_heard`): `position` and `edge` are then after them.
+    """
 
     __slots__ = (
         "answers",
         "begin",
         "edge",
+        "is_heard",
         "largest",
         "position",
         "probes",
@@ -35,6 +48,7 @@ class Unanswered:
         """Stream offset of the first unacknowledged octet."""
         self.edge = edge
         """Sequence number of that octet."""
+        self.is_heard = False
         self.retransmissions = self.probes = 0
         self.smallest = self.largest = 0
         """Smallest and largest size of the retransmitted segments, in octets."""
@@ -47,7 +61,8 @@ class Unanswered:
 class Outage(NamedTuple):
     """One outage, or `intervals` joined ones: counts and `duration` are sums; `until` and `end` belong to the last.
 
-    Times are packet times (ns); `decided` is the ordinal of the segment that ended the outage.
+    Times are packet times (ns); `decided` is the ordinal of the segment that ended the outage. `is_heard`: the octets
+    had been acknowledged before they were sent again.
     """
 
     begin: Arrival
@@ -64,6 +79,7 @@ class Outage(NamedTuple):
     longest: int
     intervals: int = 1
     unreachable: int | None = None
+    is_heard: bool = False
 
     def joined(self, later: Outage) -> Outage:
         return later._replace(

@@ -10,7 +10,7 @@ from zmtpscope.capture.segments import ACK, FIN, RST, SYN
 from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.tcp.closed_windows import SegmentHeader
 from zmtpscope.dissect.tcp.connection import TcpSide
-from zmtpscope.dissect.tcp.outages import ACKNOWLEDGED, Outage, Unanswered
+from zmtpscope.dissect.tcp.outages import ACKNOWLEDGED, Outage, Repeat, Unanswered
 from zmtpscope.dissect.tcp.sequence import distance
 from zmtpscope.dissect.tcp.stalls import RUNNING, UNSEEN, UNTIL_CLOSE, Intervals
 
@@ -25,6 +25,9 @@ MAX_REPEATED = 3
 
 MIN_REORDERED = 10_000_000
 """A segment that arrives this much later (ns) than later ones was sent again; reordered segments arrive sooner."""
+
+AGAIN = 190_000_000
+"""Minimum time (ns) until TCP sends octets again a second time; copies of a packet follow sooner."""
 
 PROBE = 1
 """Octets of a keepalive probe."""
@@ -49,6 +52,27 @@ def take(side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> No
         again.largest = max(again.largest, header.length)
     elif ahead == -1 and not acknowledged and header.length <= PROBE and not header.flags & FIN and not side.ended:
         _unanswered(side, peer, at).probes += 1
+    elif header.length and ahead + header.length <= acknowledged and not header.flags & FIN:
+        _repeat(side, header, at)
+
+
+def _repeat(side: TcpSide, header: SegmentHeader, at: Arrival) -> None:
+    """Note octets that are sent again after their acknowledgment: it was lost between capture point and sender.
+
+    A single repeat may have crossed the acknowledgment. New data shows that the sender received it.
+    """
+    known, again = side.repeat, side.unanswered
+    if known is None or (known.sequence, known.next) != (header.sequence, side.next):
+        side.repeat = Repeat(at, header.sequence, side.next, header.length)
+        return
+    if again is None and at.time - known.at.time >= AGAIN:
+        again = side.unanswered = Unanswered(known.at, max(0, side.delivered), side.next)
+        again.is_heard, again.retransmissions = True, 1
+        again.smallest = again.largest = known.length
+    if again is not None and again.is_heard:
+        again.retransmissions += 1
+        again.smallest = min(again.smallest, header.length)
+        again.largest = max(again.largest, header.length)
 
 
 def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
@@ -118,4 +142,4 @@ def _outage(again: Unanswered, until: str, end: int, decided: int) -> Outage:
     duration = end - again.begin.time
     counts = again.retransmissions, again.probes, again.smallest, again.largest, again.answers
     times = again.begin, again.position, duration, until, end
-    return Outage(*times, *counts, decided, duration, unreachable=again.unreachable)
+    return Outage(*times, *counts, decided, duration, unreachable=again.unreachable, is_heard=again.is_heard)
