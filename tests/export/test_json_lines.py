@@ -28,7 +28,7 @@ from zmtpscope.dissect.records.batch import RANKS
 from zmtpscope.dissect.records.row_contents import Wanted, asked_rows
 from zmtpscope.dissect.records.tables import Sender
 from zmtpscope.export import json_lines, json_rows
-from zmtpscope.export.json_lines import escaped, line_of, line_of_record, lines
+from zmtpscope.export.json_lines import escaped, line_of, lines
 from zmtpscope.export.values import record_values
 from zmtpscope.payloads.dissected import Dissected
 from zmtpscope.payloads.registry import Registry
@@ -295,10 +295,10 @@ def test_p20_the_line_of_a_record_is_the_line_of_its_values(
 ) -> None:
     own = dict.fromkeys([field.name for field in RECORDS["leftover"].fields[len(COMMON) :]]) | {"data": octets}
     record = Record("leftover", (0, 0, 0, 0, 0, 0), STREAM, time, file, packet, own)
-    for line_of_parts in twins("zmtpscope.export.json_text.line_of_parts"):
+    for lines_of_records in twins("zmtpscope.export.json_text.lines_of_records"):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(json_lines, "line_of_parts", line_of_parts)
-            assert line_of_record(record, DEFAULT) == line_of(record_values(record, DEFAULT))
+            patch.setattr(json_lines, "lines_of_records", lines_of_records)
+            assert [*lines(Batch([], records=[record]), DEFAULT)] == [line_of(record_values(record, DEFAULT))]
 
 
 def test_a_number_that_no_signed_64_bits_hold_is_null() -> None:
@@ -307,7 +307,8 @@ def test_a_number_that_no_signed_64_bits_hold_is_null() -> None:
         for record in batch.records:
             if record.type == "command" and record.own["nonce"] is not None:
                 changed = replace(record, own={**record.own, "nonce": 2**63})
-                assert json.loads(line_of_record(changed, DEFAULT))["nonce"] is None
+                (line,) = lines(Batch([], records=[changed]), DEFAULT)
+                assert json.loads(line)["nonce"] is None
                 assert record_values(changed, DEFAULT)["nonce"] is None
                 return
     raise AssertionError("no command with a nonce")

@@ -6,21 +6,20 @@ Octets are base64; `text` is as in the record.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
 import orjson
 
-from zmtpscope.dissect import Batch, FrameTable, Options, Record
+from zmtpscope.dissect import Batch, Options, Record
 from zmtpscope.dissect.records.message_columns import MessageColumns
-from zmtpscope.dissect.records.row_columns import FrameRowColumns, file_name
+from zmtpscope.dissect.records.row_columns import FrameRowColumns
 from zmtpscope.export.clock import rfc_3339
-from zmtpscope.export.json_rows import BEGIN, JsonRows, of_stream
-from zmtpscope.export.json_text import line_of_parts, lines_between
+from zmtpscope.export.json_rows import JsonRows
+from zmtpscope.export.json_text import lines_between, lines_of_records
 from zmtpscope.export.values import as_base64, of_fields, shown_fields
 from zmtpscope.records import SECOND
 
@@ -63,24 +62,29 @@ def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
     if batch.frames:
         frames = FrameRowColumns.of(batch).records()
 
-    def line(item: Record | FrameTable) -> bytes:
-        return line_of_record(item, options) if isinstance(item, Record) else line_of(next(frames))
+    def lines_of(low: int, high: int) -> list[bytes]:
+        """Return the lines of the records and frames `low..high` (high excluded) of `between`."""
+        items = [item for _, item, _ in between[low:high]]
+        records = [item for item in items if isinstance(item, Record)]
+        fields = [of_fields(record, options, _json_of_fields) for record in records]
+        made = iter(lines_of_records(records, fields))
+        return [next(made) if isinstance(item, Record) else line_of(next(frames)) for item in items]
 
     if len(order.places):
         columns = MessageColumns.of_arrangement(order, batch.files, options)
         rows = JsonRows(columns, lambda row: line_of(columns.values(row)))
         for low, high in rows.chunks():
             in_front = bisect_left(between, high, at, key=itemgetter(0))
-            cuts = sorted({*range(low, high, HANDFUL), *[row for row, _, _ in between[at:in_front]], high})
+            places, made = [place for place, _, _ in between[at:in_front]], lines_of(at, in_front)
+            cuts = sorted({*range(low, high, HANDFUL), *places, high})
+            at, first = in_front, 0
             for (begin, end), text in zip(pairwise(cuts), lines_between(rows, low, high, cuts), strict=True):
-                first = at
-                while at < in_front and between[at][0] == begin:
-                    at += 1
-                if first < at:
-                    yield at - first, b"".join([line(item) for _, item, _ in between[first:at]])
-                yield end - begin, text
-    for _, item, _ in between[at:]:
-        yield 1, line(item)
+                last = bisect_right(places, begin, first)
+                yield last - first + end - begin, b"".join((*made[first:last], text))
+                first = last
+    for low in range(at, len(between), HANDFUL):
+        made = lines_of(low, low + HANDFUL)
+        yield len(made), b"".join(made)
 
 
 def line_of(values: dict[str, Any]) -> bytes:
@@ -91,34 +95,9 @@ def line_of(values: dict[str, Any]) -> bytes:
     return b'%b,"time":"%b.%09dZ"%b' % (line[:behind], rfc_3339(seconds), nanoseconds, line[behind:])
 
 
-def line_of_record(record: Record, options: Options) -> bytes:
-    """Write a record that is no row as JSON."""
-    front, ends = of_stream(record.stream)
-    return line_of_parts(
-        _begin(record.type),
-        front,
-        record.ts_ns,
-        rfc_3339(record.ts_ns // SECOND),
-        _file(record.file),
-        -1 if record.packet is None else record.packet,
-        ends,
-        of_fields(record, options, _json_of_fields),
-    )
-
-
-@lru_cache(maxsize=64)
-def _begin(type_: str) -> bytes:
-    return b'%b"%b"' % (BEGIN, type_.encode())
-
-
 def _json_of_fields(record: Record, options: Options) -> bytes:
     """Return the own fields of a record, as the rest of its line."""
     return orjson.dumps(shown_fields(record, options), default=as_base64, option=orjson.OPT_APPEND_NEWLINE)[1:]
-
-
-@lru_cache(maxsize=64)
-def _file(name: str | None) -> bytes:
-    return orjson.dumps(file_name(name))
 
 
 def escaped(line: bytes) -> bytes:

@@ -73,7 +73,7 @@ class JsonRows:
         self.has_bodies = self.options.bodies != "none"
         self.files = [orjson.dumps(file_name(name)) for name in columns.files]
         self.data = [sender.data for sender in senders]
-        self.shared = [_shared(sender.stream, sender.source) for sender in senders]
+        self.streams = [(sender.stream, sender.source) for sender in senders]
         self.types = [_types(sender.version, sender.socket_type, sender.peer_socket_type) for sender in senders]
         worth = [(sender.regime.opened, sender.confidence) for sender in senders]
         self.incomplete = np.array([CLOSING_NUMBER[*each, False] for each in worth])
@@ -101,7 +101,6 @@ BEGIN = b'{"schema":%d,"record":' % SCHEMA
 NO_STREAM = Stream(*[None] * len(Stream._fields))  # type: ignore[arg-type]
 
 
-@lru_cache(maxsize=4096)
 def of_stream(stream: Stream | None) -> tuple[bytes, bytes]:
     """Return the text between the values of `record` and `ts_ns`, and after the value of `packet`, for all lines of a
     stream."""
@@ -109,14 +108,6 @@ def of_stream(stream: Stream | None) -> tuple[bytes, bytes]:
     front = {"conn": conn, "conn_id": conn_id, "side": side}
     ends = {"src_ip": src_ip, "src_port": src_port, "dst_ip": dst_ip, "dst_port": dst_port}
     return b',%b,"ts_ns":' % orjson.dumps(front)[1:-1], b",%b" % orjson.dumps(ends)[1:-1]
-
-
-@lru_cache(maxsize=4096)
-def _shared(stream: Stream, source: int) -> tuple[bytes, bytes]:
-    """Return the text before the value of `ts_ns`, and between the values of `packet` and `offset`, for all lines of a
-    stream."""
-    front, ends = of_stream(stream)
-    return b'%b"message"%b' % (BEGIN, front), b'%b,"source":%d,"offset":' % (ends, source)
 
 
 @lru_cache(maxsize=256)

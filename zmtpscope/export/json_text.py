@@ -1,12 +1,17 @@
-"""JSON lines of many message rows, and of one record."""
+"""JSON lines of many message rows, and of many records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 
+import orjson
+
 from zmtpscope import compiled
-from zmtpscope.export.json_rows import JsonRows
+from zmtpscope.dissect.records.batch import Record
+from zmtpscope.dissect.records.row_columns import file_name
+from zmtpscope.export.clock import rfc_3339
+from zmtpscope.export.json_rows import BEGIN, JsonRows, of_stream
 from zmtpscope.records import SECOND
 
 
@@ -20,14 +25,14 @@ def lines_between(rows: JsonRows, low: int, high: int, cuts: Sequence[int]) -> l
 
 
 @compiled.where_possible
-def line_of_parts(
-    begin: bytes, front: bytes, time: int, seconds: bytes, file: bytes, packet: int, ends: bytes, fields: bytes
-) -> bytes:
-    """Join the line of a record.
+def lines_of_records(records: Sequence[Record], fields: Sequence[bytes]) -> list[bytes]:
+    """Format the lines of records. `fields` are their own fields as JSON, with the end of the line."""
+    return [_line(record, own) for record, own in zip(records, fields, strict=True)]
 
-    `begin` ends with the record type. `front` and `ends` are from `of_stream`. `seconds` are the seconds of `time` in
-    RFC 3339. A negative `packet` is none. `fields` are the own fields, with the end of the line.
-    """
-    number = b"%d" % packet if packet >= 0 else b"null"
-    parts = begin, front, time, seconds, time % SECOND, file, number, ends, fields
-    return b'%b%b%d,"time":"%b.%09dZ","file":%b,"packet":%b%b,%b' % parts
+
+def _line(record: Record, fields: bytes) -> bytes:
+    front, ends = of_stream(record.stream)
+    seconds, nanoseconds = divmod(record.ts_ns, SECOND)
+    file, packet = orjson.dumps(file_name(record.file)), orjson.dumps(record.packet)
+    parts = BEGIN, record.type.encode(), front, record.ts_ns, rfc_3339(seconds), nanoseconds, file, packet, ends, fields
+    return b'%b"%b"%b%d,"time":"%b.%09dZ","file":%b,"packet":%b%b,%b' % parts

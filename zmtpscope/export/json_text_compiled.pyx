@@ -17,6 +17,7 @@ from pybase64 import b64encode
 from zmtpscope import records
 from zmtpscope.capture import segments
 from zmtpscope.dissect.records import message_columns
+from zmtpscope.dissect.records.row_columns import file_name
 from zmtpscope.export import json_rows
 from zmtpscope.export.clock import rfc_3339
 from zmtpscope.export.values import as_base64
@@ -34,6 +35,7 @@ cdef bytes NO_MORE = values.NO_MORE.encode(), BETWEEN = values.BETWEEN_FRAMES.en
 cdef int NOT_KEPT = message_columns.NOT_KEPT
 cdef int TEXT_INSIDE = message_columns.TEXT_INSIDE, OTHER_INSIDE = message_columns.OTHER_INSIDE
 cdef int JSON_INSIDE = message_columns.JSON_INSIDE
+cdef bytes BEGIN = json_rows.BEGIN
 cdef bytes TEXT_BEGINS = json_rows.TEXT_BEGINS, TEXT_ENDS = json_rows.TEXT_ENDS
 cdef int64_t SECOND = records.SECOND
 cdef Py_ssize_t MOST = sys.maxsize // 4  # octets of text, so that no sum overflows
@@ -167,6 +169,9 @@ cdef class Text:
             self.at, self.size = at, size
         return self.at + self.used
 
+    cdef bytes octets(self):
+        return PyBytes_FromStringAndSize(self.at, self.used)
+
     cdef inline int put(self, bytes octets) except -1:
         if octets is None:
             raise TypeError("octets are to be written")
@@ -188,6 +193,53 @@ cdef class Text:
         self.used = write_base64(self.reserve((count + 2) // 3 * 4), octets, count) - self.at
         return 0
 
+    cdef int put_optional(self, number) except -1:
+        return self.put(b"null") if number is None else self.put_number(number)
+
+    cdef int put_optional_text(self, str words) except -1:
+        """Write text in quotation marks, or null."""
+        cdef Py_ssize_t size
+        cdef const uint8_t *octets
+        if words is None:
+            return self.put(b"null")
+        octets = <const uint8_t *>PyUnicode_AsUTF8AndSize(words, &size)
+        self.put(b'"')
+        self.put_text(octets, size)
+        return self.put(b'"')
+
+    cdef int put_front(self, stream) except -1:
+        """Write everything between the values of `record` and `ts_ns`."""
+        conn, conn_id, side, *_ = json_rows.NO_STREAM if stream is None else stream
+        self.put(b',"conn":')
+        self.put_optional(conn)
+        self.put(b',"conn_id":')
+        self.put_optional_text(conn_id)
+        self.put(b',"side":')
+        self.put_optional(side)
+        return self.put(b',"ts_ns":')
+
+    cdef int put_time(self, int64_t time) except -1:
+        """Write everything from the value of `ts_ns` to that of `file`."""
+        self.put_number(time)
+        self.put(b',"time":"')
+        self.put(<bytes?>rfc_3339(time // SECOND))
+        self.put(b".")
+        self.put_nanoseconds(time % SECOND)
+        return self.put(b'Z","file":')
+
+    cdef int put_ends(self, stream) except -1:
+        """Write everything after the value of `packet` up to the own fields."""
+        _, _, _, src_ip, src_port, dst_ip, dst_port = json_rows.NO_STREAM if stream is None else stream
+        self.put(b',"src_ip":')
+        self.put_optional_text(src_ip)
+        self.put(b',"src_port":')
+        self.put_optional(src_port)
+        self.put(b',"dst_ip":')
+        self.put_optional_text(dst_ip)
+        self.put(b',"dst_port":')
+        self.put_optional(dst_port)
+        return self.put(b",")
+
     cdef int put_text(self, const uint8_t *octets, Py_ssize_t count) except -1:
         self.used = write_text(self.reserve(6 * count), octets, count) - self.at
         return 0
@@ -198,7 +250,7 @@ cdef class Rows:
     """The columns of `JsonRows`, and values shared by its rows."""
 
     cdef object rows
-    cdef list files, data, payloads, shared, types, closings, ends_of_bodies
+    cdef list files, data, payloads, streams, shared, types, closings, ends_of_bodies
     cdef dict topics
     cdef int64_t head
     cdef bint has_bodies
@@ -214,7 +266,8 @@ cdef class Rows:
     def __init__(self, rows):
         columns, options = rows.columns, rows.options
         self.rows = rows
-        self.files, self.data, self.shared, self.types = rows.files, rows.data, rows.shared, rows.types
+        self.files, self.data, self.streams, self.types = rows.files, rows.data, rows.streams, rows.types
+        self.shared = [None] * len(self.streams)
         self.closings = [
             (each.front, each.back, each.front + TEXT_BEGINS, TEXT_ENDS + each.back) for each in json_rows.CLOSINGS
         ]
@@ -271,7 +324,7 @@ cdef class Rows:
         """Write everything before the value of `offset`, often the same as in the previous line."""
         cdef int64_t packet = self.packets[row], time = self.times[row]
         cdef Py_ssize_t length = self.front_end - self.front_begin
-        cdef tuple shared = self.shared[sender]
+        cdef tuple shared
         cdef char *to
         if length and sender == self.sender_before and packet == self.packet_before and time == self.time_before:
             to = text.reserve(length)  # may move the whole text
@@ -280,19 +333,32 @@ cdef class Rows:
             return 0
         self.sender_before, self.packet_before, self.time_before = sender, packet, time
         self.front_begin = text.used
+        shared = self.shared_by(sender)
         text.put(<bytes?>shared[0])
-        text.put_number(time)
-        text.put(b',"time":"')
-        text.put(<bytes?>rfc_3339(time // SECOND))
-        text.put(b".")
-        text.put_nanoseconds(time % SECOND)
-        text.put(b'Z","file":')
+        text.put_time(time)
         text.put(<bytes?>self.files[packet >> FILE_SHIFT])
         text.put(b',"packet":')
         text.put_number(packet & PACKET_MASK)
         text.put(<bytes?>shared[1])
         self.front_end = text.used
         return 0
+
+    cdef tuple shared_by(self, int64_t sender):
+        """Return the text before the value of `ts_ns`, and between the values of `packet` and `offset`, for all lines
+        of a sender."""
+        cdef Text front, ends
+        if self.shared[sender] is None:
+            stream, source = self.streams[sender]
+            front, ends = Text(), Text()
+            front.put(BEGIN)
+            front.put(b'"message"')
+            front.put_front(stream)
+            ends.put_ends(stream)
+            ends.put(b'"source":')
+            ends.put_number(source)
+            ends.put(b',"offset":')
+            self.shared[sender] = front.octets(), ends.octets()
+        return self.shared[sender]
 
     cdef int put_frames(self, Text text, int64_t sender, int64_t first, int64_t count) except -1:
         """Write `parts`, `sizes` and `bodies` without their end."""
@@ -445,29 +511,24 @@ def lines_between(rows, Py_ssize_t low, Py_ssize_t high, cuts):
         while row < end:
             columns.put_line(text, row)
             row += 1
-        made.append(PyBytes_FromStringAndSize(text.at, text.used))
+        made.append(text.octets())
     return made
 
 
-def line_of_parts(
-    bytes begin, bytes front, int64_t time, bytes seconds, bytes file, int64_t packet, bytes ends, bytes fields
-):
+def lines_of_records(records, fields):
     cdef Text text = Text()
-    text.put(begin)
-    text.put(front)
-    text.put_number(time)
-    text.put(b',"time":"')
-    text.put(seconds)
-    text.put(b".")
-    text.put_nanoseconds(time % SECOND)
-    text.put(b'Z","file":')
-    text.put(file)
-    text.put(b',"packet":')
-    if packet < 0:
-        text.put(b"null")
-    else:
-        text.put_number(packet)
-    text.put(ends)
-    text.put(b",")
-    text.put(fields)
-    return PyBytes_FromStringAndSize(text.at, text.used)
+    made = []
+    for record, own in zip(records, fields, strict=True):
+        text.used = 0
+        stream = record.stream
+        text.put(BEGIN)
+        text.put_optional_text(record.type)
+        text.put_front(stream)
+        text.put_time(record.ts_ns)
+        text.put_optional_text(file_name(record.file))
+        text.put(b',"packet":')
+        text.put_optional(record.packet)
+        text.put_ends(stream)
+        text.put(<bytes?>own)
+        made.append(text.octets())
+    return made
