@@ -384,6 +384,23 @@ def test_p19_references_to_one_connection_are_in_records_of_no_other(opening: st
     assert read(packets, 1, Options(), keep) == without_fast_path(packets, 1, Options())
 
 
+def test_p19_findings_of_an_opening_count_towards_their_limit() -> None:
+    """Twelve cancellations follow in the next block, of which the fourth to the tenth are written."""
+    talks = [Conversation(ports=(40_000 + number, 5555)) for number in range(9)]
+    for talk in talks:
+        talk.send(0, greets("SUB") + subscribe(b"y") + cancel(b"x") * 3)
+        talk.send(1, greets("PUB"))
+    packets = [packet for talk in talks for packet in talk.packets]
+    size = len(packets)
+    for talk in talks:
+        talk.send(0, cancel(b"x") * 12)
+    packets = [*packets, *[packet for talk in talks for packet in talk.packets[size // len(talks) :]]]
+    found = read(packets, size, Options(), keep)
+    assert found == without_fast_path(packets, size, Options())
+    counts = [record["count"] for record in found[0] if record.get("id") == "ZMTP-SUB-02"]
+    assert sorted(counts) == [1] * 90 + [5] * 9
+
+
 def subscribing(
     count: int, commands: bytes, *, first: int = 0, at_once: bool = False, closed: bool = True
 ) -> list[Packet]:

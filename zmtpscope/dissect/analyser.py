@@ -149,7 +149,7 @@ class Analyser:
         `before` is the largest time of earlier packets.
         """
         if not len(block):
-            return self.flows.feed(block, None, NO_DIRECTIONS, [])
+            return self.flows.feed(block, None, NO_DIRECTIONS, [], [])
         self._put_in_order(block, before)
         directions, unread = Directions(block), self.late_acknowledgments.feed(block)
         for each in unread:
@@ -158,8 +158,8 @@ class Analyser:
         is_full = self.flows.is_full(block)
         if is_full:
             self.release_all()
-        done, deferred = self.fast_path.take(block, directions, takes_new=not (is_full or self.flows.is_crowded))
-        touched = self.flows.feed(block, directions, done, deferred)
+        taken = self.fast_path.take(block, directions, takes_new=not (is_full or self.flows.is_crowded))
+        touched = self.flows.feed(block, directions, *taken)
         self.fast_path.give()
         self._take_over()
         for each in unread:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from zmtpscope.dissect.arrivals import Arrival, Stamp
 from zmtpscope.dissect.findings.view import ConnectionView
 from zmtpscope.dissect.identity import Stream
 from zmtpscope.dissect.records.sink import Summary, count_word
@@ -198,22 +197,20 @@ def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
     }
 
 
-def ends_and_times(client: Stream, start: Stamp, *fins: Arrival) -> dict[str, Any]:
+def ends_and_times(client: Stream, start: int, end: int, closed_by: int, fins: tuple[int, int]) -> dict[str, Any]:
     """Return the record fields that differ between connections with one outcome: the addresses and times of each. Both
-    sides sent a FIN."""
-    times = [fin.time for fin in fins]
-    first, closed_by = min(zip(fins, (0, 1), strict=True))
+    sides sent a FIN. `start`, `end` and `fins` are times (ns)."""
     return {
-        "start_ns": start.time,
-        "end_ns": max(start.time, max(fins).time),
+        "start_ns": start,
+        "end_ns": max(start, end),
         "ip_0": client.src_ip,
         "port_0": client.src_port,
         "ip_1": client.dst_ip,
         "port_1": client.dst_port,
         "closed_by": closed_by,
-        "closed_ns": first.time,
-        "fin_ns_0": times[0],
-        "fin_ns_1": times[1],
+        "closed_ns": fins[closed_by],
+        "fin_ns_0": fins[0],
+        "fin_ns_1": fins[1],
     }
 
 

@@ -21,7 +21,7 @@ from zmtpscope.dissect.fast_path import requests
 from zmtpscope.dissect.fast_path.carrying_rows import CarryingRows
 from zmtpscope.dissect.fast_path.current_block import CurrentBlock
 from zmtpscope.dissect.fast_path.known import NOT_HERE, DirectionPair, KnownConnection
-from zmtpscope.dissect.fast_path.new_connections import begin_at_once, find
+from zmtpscope.dissect.fast_path.new_connection_records import NewConnectionRecords
 from zmtpscope.dissect.fast_path.openings import Openings
 from zmtpscope.dissect.fast_path.payloads import ask, look_inside, nothing_inside
 from zmtpscope.dissect.fast_path.publishing import published
@@ -29,13 +29,14 @@ from zmtpscope.dissect.fast_path.segment_runs import Messages, Rows, SegmentRuns
 from zmtpscope.dissect.fast_path.segments_read import segments_read
 from zmtpscope.dissect.fast_path.sessions import Sessions
 from zmtpscope.dissect.fast_path.sides import MAX_HELD, PlainSide
+from zmtpscope.dissect.fast_path.whole_openings import begin_at_once, find
 from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.dissect.tcp.connection import TcpState, reverse
 from zmtpscope.dissect.tcp.directions import Directions
-from zmtpscope.dissect.tcp.flows import Deferred, Flows
+from zmtpscope.dissect.tcp.flows import Deferred, Event, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 from zmtpscope.payloads.side import MAX_UNCLAIMED
 
@@ -87,17 +88,16 @@ class FastPath:
 
     # -- reading a block ----------------------------------------------------------------------------------------------
 
-    def take(self, block: SegmentBlock, directions: Directions, *, takes_new: bool) -> tuple[Bool, list[Deferred]]:
-        """Read a block. Return a mask of the directions that are done, and callbacks that open and close their
-        connections.
+    def take(
+        self, block: SegmentBlock, directions: Directions, *, takes_new: bool
+    ) -> tuple[Bool, list[Deferred], list[Event]]:
+        """Read a block. Return a mask of the directions that are done, and what opens and closes their connections.
 
         New connections enter only if `takes_new`.
         """
         here = self.sessions
         current = self.current = CurrentBlock(block, directions)
         takes_new = takes_new and self.learns and self.sink.budget.has_room_for_names
-        if takes_new:
-            self._enter_new_connections(current)
         if here.opening or takes_new:
             self._take_openings(current, takes_new=takes_new)
         slots = np.array([here.slots.get(key, -1) for key in block.keys], np.int64)
@@ -112,31 +112,36 @@ class FastPath:
         for pair in current.opening.values():
             done[[direction for direction in pair if direction != NOT_HERE]] = True
         current.done, current.slots = done, slots
-        return done, self._deferred(current)
+        return done, self._deferred(current), [event for each in current.new_connections for event in each.events()]
 
-    def _enter_new_connections(self, current: CurrentBlock) -> None:
+    def _enter_new_connections(self, current: CurrentBlock, seen: set[bytes]) -> None:
+        """Take the connections whose whole opening is in the block, except for keys that were `seen`, and add their
+        keys."""
         here, directions, keys = self.sessions, current.directions, current.block.keys
         begins = directions.is_clean & (directions.flags_of_first & (SYN | ACK) == SYN)
         pairs: list[DirectionPair] = []
         for one in begins.nonzero()[0].tolist():
             key = keys[one]
             other = directions.numbers.get(reverse(key))
-            if other is not None and not (key in here.slots or key in here.opening or key in self.flows.sides):
+            is_known = key in seen or key in here.slots or key in here.opening or key in self.flows.sides
+            if other is not None and not is_known:
                 pairs.append((one, other))
         if not pairs:
             return
         columns = np.array(pairs, np.int64).T
         columns = columns[:, begin_at_once(directions, columns)]
-        current.new_connections = find(current.block, directions, columns, self.openings)
-        for new_connections in current.new_connections:
+        found = find(current.block, directions, columns, self.openings)
+        for new_connections in found:
             here.enter_all(new_connections)
             self.openings.count(is_lost=False)
+            seen.update(*new_connections.keys_of)
+        current.new_connections += found
 
     def _take_openings(self, current: CurrentBlock, *, takes_new: bool) -> None:
-        directions, numbers, seen = current.directions, current.directions.numbers, set[bytes]()
-        for new_connections in current.new_connections:
-            seen.update([current.block.keys[direction] for direction in new_connections.pairs.ravel().tolist()])
-        here = self.sessions
+        here, directions, numbers = self.sessions, current.directions, current.directions.numbers
+        seen = set[bytes]()
+        if takes_new:
+            self._enter_new_connections(current, seen)
         for number, key in enumerate(current.block.keys):
             if key in seen or key in here.slots:
                 continue
@@ -153,6 +158,7 @@ class FastPath:
                 each = KnownConnection(keys, self.openings.first)
                 here.begin(each)
             seen.update(each.keys)
+            known = self.openings.whole
             if not each.take(current.rows, directions, pair, self.openings):
                 here.lose(each)
                 self.openings.count(is_lost=True)
@@ -161,6 +167,8 @@ class FastPath:
             if each.opening is not None:
                 here.enter(each)
                 self.openings.count(is_lost=False)
+            if takes_new and self.openings.whole > known:
+                self._enter_new_connections(current, seen)
         if here.entering:
             here.begin_entering()
 
@@ -338,8 +346,9 @@ class FastPath:
             return
         if self.sink.options.index:
             self.sink.batch.segments += segments_read(current, self.sessions)
-        for new_connections in current.new_connections:
-            new_connections.emit(self.sink)
+        records = [NewConnectionRecords(new_connections, self.sink) for new_connections in current.new_connections]
+        for each_records, new_connections in zip(records, current.new_connections, strict=True):
+            each_records.emit()
             self.openings.count_entered(new_connections.path.steps[-1], len(new_connections.numbers))
         for each in current.opening:
             each.emit(self.sink)
@@ -358,8 +367,8 @@ class FastPath:
                 self.side_states.finish(slot + number, current.arrival(row))
         for slot in current.closing:
             self._finish(slot)
-        for new_connections in current.new_connections:
-            new_connections.finish(self.sink, self.side_states)
+        for each_records, new_connections in zip(records, current.new_connections, strict=True):
+            each_records.finish(self.side_states)
             self.sessions.dismiss(new_connections)
         if current.messages is not None:
             self._release_over_limits(current.messages)

@@ -203,7 +203,7 @@ class KnownConnection:
         assert self.writer is not None
         budget.hold(self.opening.holdings)
         both = zip(self.opening.sides, self.writer.streams, strict=True)
-        return {number: like._replace(stream=stream) for number, (like, stream) in enumerate(both) if like is not None}
+        return {number: like.of(stream) for number, (like, stream) in enumerate(both) if like is not None}
 
     def emit(self, sink: Sink) -> None:
         """Write the records of the segments in the current block, and end the block."""

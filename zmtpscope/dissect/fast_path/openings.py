@@ -245,6 +245,8 @@ class Openings:
         up."""
         self._begun: Counter[int] = Counter()
         """Number of connections by hash of the side and octets of their first segment."""
+        self.whole = 0
+        """Number of whole openings learned so far."""
         self._whole: list[Path] = []
         """Complete known openings, most recent first."""
 
@@ -272,6 +274,7 @@ class Openings:
 
     def remember(self, path: Path) -> None:
         """Move a path to the front, because a connection has followed it."""
+        self.whole += self.path_to(path.steps[-1]) is None
         self._whole = [path, *(each for each in self._whole if each.steps[-1] is not path.steps[-1])][:MAX_WHOLE]
 
     def count_entered(self, last: Step, count: int = 1) -> None:

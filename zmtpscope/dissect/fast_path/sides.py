@@ -63,6 +63,10 @@ class PlainSide(NamedTuple):
     subscribed: Names = ()
     """Subscriptions of the other side if each message must match one of them, otherwise empty."""
 
+    def of(self, stream: Stream) -> PlainSide:
+        """Return the same state for another side; faster than `_replace`."""
+        return PlainSide(self.reading, stream, *self[2:])
+
     @property
     def wants_rows(self) -> bool:
         if self.judge is None or self.is_written:

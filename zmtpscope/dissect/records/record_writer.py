@@ -254,15 +254,16 @@ def put_records(
     source: int,
     offset: int,
     fields: Iterable[dict[str, Any]],
-    streams: Iterable[Stream],
+    streams: Sequence[Stream],
     firsts: Iterable[Arrival],
 ) -> None:
-    """Write records that differ in their own fields, streams and packets only, as `put_events` does."""
+    """Write records that differ in their own fields, connections and packets only, as `put_events` does."""
     rank, file = RANKS[type_], sink.file
+    side = NEITHER if streams[0].side is None else streams[0].side
     sink.batch.records += [
         Record(
             type_,
-            (ordinal, place_of(stream), NEITHER if stream.side is None else stream.side, source, offset, rank),
+            (ordinal, place_of(stream), side, source, offset, rank),
             stream,
             time,
             file(packet),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, UNREACHABLE, Mask, SegmentBlock
 from zmtpscope.dissect.arrivals import Arrival, decided_by_time
@@ -36,6 +36,22 @@ Deferred = tuple[int, Callable[[int], None], int]
 """A row, and a callback with its argument, to run once all earlier rows of the block have been read."""
 
 
+class Passing(Protocol):
+    """Connections that the fast path reads from their SYN to their last FIN, all in one block."""
+
+    keys_of: list[tuple[bytes, bytes]]
+    """Flow keys of both directions."""
+    times: list[int]
+    """Times of the SYNs (ns)."""
+    last_seen: list[LastSeen]
+    numbers: dict[int, tuple[int, int]]
+    """Number and incarnation of each connection, as soon as the flow table has assigned them."""
+
+
+Event = tuple[int, int, Passing]
+"""A row with the SYN of a passing connection, or with its end: then the bits of its index are inverted."""
+
+
 class Flows:
     """The open connections, by flow key of each direction."""
 
@@ -55,28 +71,37 @@ class Flows:
         self.hops: OrderedDict[bytes, int] = OrderedDict()
         """TTL of the last SYN of each direction before the current block, oldest first."""
         self.hops_here: dict[bytes, list[tuple[int, int]]] = {}
-        """Row and TTL of each SYN in the block."""
+        """Row and TTL of each SYN in the block, made for its first RST."""
+        self.syns: list[tuple[bytes, int, int]] = []
+        """Key, row and TTL of the SYNs in the block."""
+        self.events: list[Event] = []
+        """Events of passing connections in the block, the next one last."""
         self.incarnations = Incarnations()
         self.reassembler = Reassembler()
         self.directions: Directions | None = None
 
     def feed(
-        self, block: SegmentBlock, directions: Directions | None, done: Mask, deferred: list[Deferred]
+        self,
+        block: SegmentBlock,
+        directions: Directions | None,
+        done: Mask,
+        deferred: list[Deferred],
+        events: list[Event],
     ) -> list[Connection]:
         """Feed the segments of `block`; return the connections touched, in order of first touch.
 
-        Directions marked in `done` have been read by the fast path; `deferred` opens and closes their connections at
-        the right row.
+        Directions marked in `done` have been read by the fast path; `deferred` and `events` open and close their
+        connections at the right row.
         """
         self.reassembler.begin(block, is_read=bool(deferred) or not done.all())
         if directions is not None:
             self.directions = directions
-            rows = list(block.hops)
-            for (row, hops), flags, flow in zip(
-                block.hops.items(), block.flags[rows].tolist(), block.flows[rows].tolist(), strict=True
-            ):
-                if flags & SYN:
-                    self.hops_here.setdefault(block.keys[flow], []).append((row, hops))
+            self.events = sorted(events, key=itemgetter(0), reverse=True)
+            rows, keys = list(block.hops), block.keys
+            flags, flows = block.flags[rows].tolist(), block.flows[rows].tolist()
+            syns = zip(block.hops.items(), flags, flows, strict=True)
+            self.syns = [(keys[flow], row, hops) for (row, hops), flag, flow in syns if flag & SYN]
+            deferred.sort(key=itemgetter(0), reverse=True)
             self._take_rows(block, ~done, deferred)
             self._note_last_packets(block, directions, done)
             self.directions = None
@@ -97,16 +122,6 @@ class Flows:
         self._close_at(connection, self.arrival(row), "fin")
         del self.reassembler.touched[connection.tcp[0]]
 
-    def number(self, one: bytes, other: bytes, time: int) -> tuple[int, int]:
-        """Return number and incarnation of a connection that the fast path reads from its SYN, at `time`, to its end.
-
-        `one` and `other` are its keys. The caller must call `remember_closed` at its end.
-        """
-        self.opened += 1
-        self.closed.pop(one, None)
-        self.closed.pop(other, None)
-        return self.opened, self.incarnations.begin(one, time)
-
     def last_seen(self, key: bytes) -> LastSeen | None:
         """Return the last packet of a direction's connection, open or closed, or None."""
         side = self.sides.get(key)
@@ -115,7 +130,21 @@ class Flows:
         connection = self.connections[side]
         return LastSeen(connection.last.time, connection.tcp[0].initial)
 
-    def remember_closed(self, one: bytes, other: bytes, last: LastSeen) -> None:
+    def _pass(self, row: int) -> None:
+        """Number the passing connections that open before `row`, and remember those that end."""
+        closed, events = self.closed, self.events
+        while events and events[-1][0] < row:
+            _, place, passing = events.pop()
+            if place >= 0:
+                one, other = passing.keys_of[place]
+                self.opened += 1
+                closed.pop(one, None)
+                closed.pop(other, None)
+                passing.numbers[place] = self.opened, self.incarnations.begin(one, passing.times[place])
+            else:
+                self._remember_closed(*passing.keys_of[~place], passing.last_seen[~place])
+
+    def _remember_closed(self, one: bytes, other: bytes, last: LastSeen) -> None:
         """Remember a closed connection with these keys, so that its late packets open no new one."""
         self.closed[one] = self.closed[other] = last
         while len(self.closed) > REMEMBERED_CLOSED:
@@ -123,15 +152,18 @@ class Flows:
 
     def _keep_hops(self) -> None:
         """Keep the TTLs of the block's SYNs for later blocks."""
-        for key, found in self.hops_here.items():
-            self.hops[key] = found[-1][1]
+        for key, _, hops in self.syns:
+            self.hops[key] = hops
             self.hops.move_to_end(key)
         while len(self.hops) > REMEMBERED_HOPS:
             self.hops.popitem(last=False)
-        self.hops_here = {}
+        self.syns, self.hops_here = [], {}
 
     def _hops_of_syn(self, key: bytes, row: int) -> int | None:
         """Return the TTL of the last SYN before `row`."""
+        if not self.hops_here:
+            for each, place, hops in self.syns:
+                self.hops_here.setdefault(each, []).append((place, hops))
         before = [hops for place, hops in self.hops_here.get(key, ()) if place < row]
         return before[-1] if before else self.hops.get(key)
 
@@ -163,17 +195,16 @@ class Flows:
 
     def _take_rows(self, block: SegmentBlock, left: Mask, deferred: list[Deferred]) -> None:
         """Feed the segments of the directions that are `left` one by one, with the deferred callbacks between them."""
-        deferred.sort(key=itemgetter(0), reverse=True)
         rows = left[block.flows].nonzero()[0]
         columns = (block.flows, block.sequences, block.acknowledgments, block.flags)
         reassembler, keys, touched = self.reassembler, block.keys, self.reassembler.touched
         starts, stops, look_up = reassembler.starts, reassembler.stops, self.sides.get
+        is_pending = bool(deferred or self.events)
         for index, flow, sequence, acknowledgment, flags in zip(
             rows.tolist(), *(column[rows].tolist() for column in columns), strict=True
         ):
-            while deferred and deferred[-1][0] < index:
-                _, call, argument = deferred.pop()
-                call(argument)
+            if is_pending:
+                self._run_until(index, deferred)
             key, length = keys[flow], stops[index] - starts[index]
             side = look_up(key)
             if side is None or sequence != side.plain or flags & NOT_PLAIN or not flags & ACK:
@@ -185,8 +216,15 @@ class Flows:
                     touched[side] = None
                 side.pieces.append(index)
                 side.plain = (sequence + length) % MODULUS
-        for _, call, argument in reversed(deferred):
+        self._run_until(len(block), deferred)
+
+    def _run_until(self, row: int, deferred: list[Deferred]) -> None:
+        """Open and close connections that the fast path reads, as decided by rows before `row`."""
+        while deferred and deferred[-1][0] < row:
+            at, call, argument = deferred.pop()
+            self._pass(at)
             call(argument)
+        self._pass(row)
 
     def _slow_path(self, index: int, key: bytes, sequence: int, acknowledgment: int, flags: int, length: int) -> None:
         """Process a segment that is not the next octets of a known flow."""
@@ -358,7 +396,7 @@ class Flows:
         for side in connection.tcp:
             self.sides.pop(side.key, None)  # a connection to itself has one key
         one, other = connection.tcp
-        self.remember_closed(one.key, other.key, LastSeen(self._last_time(connection), one.initial))
+        self._remember_closed(one.key, other.key, LastSeen(self._last_time(connection), one.initial))
 
     def _last_time(self, connection: Connection) -> int:
         time, directions = max(connection.last.time, connection.end.time), self.directions

@@ -1,0 +1,89 @@
+"""Find new connections that open within one block like an earlier connection, from their SYN on, all at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from zmtpscope.capture.segments import ACK, SYN, SegmentBlock
+from zmtpscope.dissect.fast_path.new_connections import NewConnections
+from zmtpscope.dissect.fast_path.openings import LONGEST, Openings, Path
+from zmtpscope.dissect.records.columns import Bool, Int64
+from zmtpscope.dissect.tcp.directions import Directions
+
+
+def find(block: SegmentBlock, directions: Directions, pairs: Int64, openings: Openings) -> list[NewConnections]:
+    """Return the connections with known openings, among candidates with the directions `pairs`."""
+    found: list[NewConnections] = []
+    for path in openings.paths():
+        rows, fits = _following(path, block, directions, pairs)
+        if fits.any():
+            openings.remember(path)
+            found.append(NewConnections(path, pairs[:, fits], rows[:, fits], block, directions))
+            pairs = pairs[:, ~fits]
+    return found
+
+
+def begin_at_once(directions: Directions, pairs: Int64) -> Bool:
+    """Return a mask of the connections that begin in a block, are in order, and have FINs of both sides or of neither.
+
+    The answer must directly follow the SYN, and more must follow a repeated SYN.
+    """
+    one, other = pairs
+    flags, first, syn, second, has_fin = (
+        directions.flags_of_first & (SYN | ACK),
+        directions.first_rows,
+        directions.syn_rows,
+        directions.second_rows,
+        directions.fin_rows >= 0,
+    )
+    is_early = (second[one] != first[one]) & (second[one] < first[other])
+    fits: Bool = directions.is_clean[one] & directions.is_clean[other] & (one != other)
+    fits &= (flags[one] == SYN) & (flags[other] == SYN | ACK) & (first[one] < first[other]) & ~is_early
+    fits &= (first[one] == syn[one]) | (syn[one] < directions.last_rows[one])
+    fits &= has_fin[one] == has_fin[other]
+    return fits
+
+
+def _following(path: Path, block: SegmentBlock, directions: Directions, pairs: Int64) -> tuple[Int64, Bool]:
+    """Return, by connection, the rows with the segments of a path, and whether it follows the path to its end."""
+    rows, fits = _rows_on(path, directions, pairs)
+    times, lengths = block.times[rows], block.stops[rows] - block.starts[rows]
+    fits &= (times[1:] >= times[:-1]).all(axis=0) & (times[-1] < times[0] + LONGEST)
+    sizes = np.array([[len(octets)] for octets in path.octets])
+    fits &= (lengths[:-1] == sizes[:-1]).all(axis=0) & (lengths[-1] >= sizes[-1])
+    for number, (side, end) in enumerate(zip(path.opening.sides, path.opening.ends, strict=True)):
+        if side is None:
+            fits &= directions.octet_counts[pairs[number]] == end
+    data = np.frombuffer(block.data, np.uint8)
+    for row, octets, identity in zip(rows, path.octets, path.identities, strict=True):
+        which, places = fits.nonzero()[0], np.arange(len(octets))
+        begins = block.starts[row[which]]
+        if identity is not None:
+            places = np.delete(places, identity)
+        is_same = data[begins[:, None] + places] == np.frombuffer(octets, np.uint8)[places]
+        fits[which] = is_same.all(axis=1)
+        if identity is not None:
+            fits[which] &= data[begins + identity.start] != 0
+    return rows, fits
+
+
+def _rows_on(path: Path, directions: Directions, pairs: Int64) -> tuple[Int64, Bool]:
+    """Return, by connection, the rows that may carry the segments of a path, and whether its sides alternate like the
+    path.
+
+    Other rows are meaningless.
+    """
+    begins, carrying = directions.carrying_begins, np.append(directions.carrying_rows, 0)
+    needed = np.array([[path.sides.count(side)] for side in (0, 1)])
+    first = begins[pairs]
+    left = begins[pairs + 1] - first - needed
+    fits: Bool = (left >= 0).all(axis=0)
+    rows = np.zeros((len(path.sides), pairs.shape[1]), np.int64)
+    taken = [0, 0]
+    for place, side in enumerate(path.sides):
+        rows[place] = carrying[np.where(fits, first[side] + taken[side], -1)]
+        taken[side] += 1
+    following = carrying[np.where(left > 0, first + needed, -1)]
+    fits &= (rows[1:] > rows[:-1]).all(axis=0)
+    fits &= ((left <= 0) | (following > rows[-1])).all(axis=0)
+    return rows, fits
