@@ -77,12 +77,13 @@ def test_a_syn_is_the_first_segment_or_the_direction_is_not_clean() -> None:
 
 
 def test_a_syn_may_be_repeated_before_anything_else() -> None:
+    pair = np.array([[0], [1]])
     repeated = directions((0, SYN, 0), (0, SYN, 0), (1, SYN | ACK, 0), (0, ACK, 0), (0, ACK, 5))
     assert repeated.is_clean.tolist() == [True, True]
-    assert (repeated.first_row[0], repeated.syn_row[0], repeated.second_row[0]) == (0, 1, 3)
-    assert repeated.begin_a_connection(0, 1)
+    assert (repeated.first_rows[0], repeated.syn_rows[0], repeated.second_rows[0]) == (0, 1, 3)
+    assert repeated.begin_connections(*pair)
     unacknowledged = directions((0, SYN, 0), (0, SYN, 0), (1, SYN | ACK, 0))
-    assert not unacknowledged.begin_a_connection(0, 1)
+    assert not unacknowledged.begin_connections(*pair)
     assert directions((0, SYN, 0), (0, SYN, 0), (0, ACK, 0), apart=3 * SECOND).is_clean.tolist() == [False]
     assert directions((0, SYN, 0), (0, ACK, 0), (0, SYN, 0)).is_clean.tolist() == [False]
     assert directions((0, SYN, 0), (0, SYN, 2)).is_clean.tolist() == [False]

@@ -153,7 +153,7 @@ class Analyser:
         self._put_in_order(block, before)
         directions, unread = Directions(block), self.late_acknowledgments.feed(block)
         for each in unread:
-            self.fast_path.release_one(block.keys[each.direction])
+            self.fast_path.sessions.release_one(block.keys[each.direction])
             directions.leave_to_slow_path(each.direction)
         is_full = self.flows.is_full(block)
         if is_full:
@@ -186,17 +186,17 @@ class Analyser:
             self.sink.batch.facts.append(ClockWentBack(arrival, first, most.ns, len(found)))
 
     def _last_seen(self, key: bytes) -> LastSeen | None:
-        self.fast_path.release_one(key)
+        self.fast_path.sessions.release_one(key)
         self._take_over()
         return self.flows.last_seen(key)
 
     def release_all(self) -> None:
-        self.fast_path.release_all()
+        self.fast_path.sessions.release_all()
         self._take_over()
 
     def _take_over(self) -> None:
         """Register released connections that were on the fast path from their SYN on."""
-        for connection in self.fast_path.drain():
+        for connection in self.fast_path.sessions.drain():
             self.connections[connection.tcp] = connection
             if connection.negotiation.awaits_time:
                 self.undecided[connection] = None
@@ -207,7 +207,7 @@ class Analyser:
         The next packet, or the end of the capture, would have the same results later.
         """
         self.now = max(self.now, now)
-        self.fast_path.release_late(now)
+        self.fast_path.sessions.release_late(now)
         self._take_over()
         if self.flows.reassembler.waiting.sides:
             self._advance(self.flows.tick(now))

@@ -7,7 +7,6 @@ from functools import cached_property
 import numpy as np
 
 from zmtpscope.capture.segments import SegmentBlock
-from zmtpscope.dissect.arrivals import Arrival
 from zmtpscope.dissect.fast_path import requests
 from zmtpscope.dissect.fast_path.carrying_rows import CarryingRows
 from zmtpscope.dissect.fast_path.known import BlockRows, DirectionPair, KnownConnection
@@ -47,6 +46,3 @@ class CurrentBlock:
     @cached_property
     def rows(self) -> BlockRows:
         return BlockRows(self.block)
-
-    def arrival(self, row: int) -> Arrival:
-        return self.rows.arrival(row)

@@ -20,7 +20,7 @@ from zmtpscope.dissect.connection.message_rows import MessageRows
 from zmtpscope.dissect.fast_path import requests
 from zmtpscope.dissect.fast_path.carrying_rows import CarryingRows
 from zmtpscope.dissect.fast_path.current_block import CurrentBlock
-from zmtpscope.dissect.fast_path.known import NOT_HERE, DirectionPair, KnownConnection
+from zmtpscope.dissect.fast_path.known import NOT_HERE, KnownConnection
 from zmtpscope.dissect.fast_path.new_connection_records import NewConnectionRecords
 from zmtpscope.dissect.fast_path.openings import Openings
 from zmtpscope.dissect.fast_path.payloads import ask, look_inside, nothing_inside
@@ -29,7 +29,7 @@ from zmtpscope.dissect.fast_path.segment_runs import Messages, Rows, SegmentRuns
 from zmtpscope.dissect.fast_path.segments_read import segments_read
 from zmtpscope.dissect.fast_path.sessions import Sessions
 from zmtpscope.dissect.fast_path.sides import MAX_HELD, PlainSide
-from zmtpscope.dissect.fast_path.whole_openings import begin_at_once, find
+from zmtpscope.dissect.fast_path.whole_openings import find
 from zmtpscope.dissect.records.columns import Bool, Int64
 from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Sink
@@ -71,21 +71,6 @@ class FastPath:
         if self.is_open:
             self.sessions.adopt(connection)
 
-    def release_all(self) -> None:
-        self.sessions.release_all()
-
-    def release_one(self, key: bytes) -> None:
-        self.sessions.release_one(key)
-
-    def release_late(self, current: int) -> None:
-        """Release connections whose openings take too long, and half-closed ones."""
-        self.sessions.release_late(current)
-
-    def drain(self) -> list[ZmtpConnection]:
-        """Return and forget the released connections that were on the fast path from their SYN on."""
-        released, self.sessions.released = self.sessions.released, []
-        return released
-
     # -- reading a block ----------------------------------------------------------------------------------------------
 
     def take(
@@ -114,49 +99,46 @@ class FastPath:
         current.done, current.slots = done, slots
         return done, self._deferred(current), [event for each in current.new_connections for event in each.events()]
 
-    def _enter_new_connections(self, current: CurrentBlock, seen: set[bytes]) -> None:
+    def _beginning(self, current: CurrentBlock) -> dict[int, int]:
+        """Return the directions that begin new connections in order, with the other directions or `NOT_HERE`."""
+        here, directions, found = self.sessions, current.directions, {}
+        for one in np.flatnonzero(directions.flags_of_first & (SYN | ACK) == SYN).tolist():
+            key = current.block.keys[one]
+            if not (key in here.slots or key in here.opening or key in self.flows.sides):
+                found[one] = directions.numbers.get(reverse(key), NOT_HERE)
+        ones, others = np.array([*found.items()], np.int64).reshape(-1, 2).T
+        return {one: found[one] for one in ones[directions.begin_connections(ones, others)].tolist()}
+
+    def _enter_new_connections(self, current: CurrentBlock, beginning: dict[int, int], seen: set[bytes]) -> None:
         """Take the connections whose whole opening is in the block, except for keys that were `seen`, and add their
         keys."""
-        here, directions, keys = self.sessions, current.directions, current.block.keys
-        begins = directions.is_clean & (directions.flags_of_first & (SYN | ACK) == SYN)
-        pairs: list[DirectionPair] = []
-        for one in begins.nonzero()[0].tolist():
-            key = keys[one]
-            other = directions.numbers.get(reverse(key))
-            is_known = key in seen or key in here.slots or key in here.opening or key in self.flows.sides
-            if other is not None and not is_known:
-                pairs.append((one, other))
+        keys = current.block.keys
+        pairs = [(one, other) for one, other in beginning.items() if other != NOT_HERE and keys[one] not in seen]
         if not pairs:
             return
-        columns = np.array(pairs, np.int64).T
-        columns = columns[:, begin_at_once(directions, columns)]
-        found = find(current.block, directions, columns, self.openings)
+        found = find(current.block, current.directions, np.array(pairs, np.int64).T, self.openings)
         for new_connections in found:
-            here.enter_all(new_connections)
+            self.sessions.enter_all(new_connections)
             self.openings.count(is_lost=False)
             seen.update(*new_connections.keys_of)
         current.new_connections += found
 
     def _take_openings(self, current: CurrentBlock, *, takes_new: bool) -> None:
         here, directions, numbers = self.sessions, current.directions, current.directions.numbers
-        seen = set[bytes]()
-        if takes_new:
-            self._enter_new_connections(current, seen)
+        beginning, seen = self._beginning(current) if takes_new else {}, set[bytes]()
+        self._enter_new_connections(current, beginning, seen)
         for number, key in enumerate(current.block.keys):
             if key in seen or key in here.slots:
                 continue
             each = here.opening.get(key)
             if each is not None:
                 pair = numbers.get(each.keys[0], NOT_HERE), numbers.get(each.keys[1], NOT_HERE)
-            elif not (takes_new and directions.first_flags[number] & SYN) or key in self.flows.sides:
-                continue
-            else:
-                keys = key, reverse(key)
-                pair = number, numbers.get(keys[1], NOT_HERE)
-                if not _begins(directions, pair) or not self.openings.is_worth_a_try():
-                    continue
-                each = KnownConnection(keys, self.openings.first)
+            elif number in beginning and self.openings.is_worth_a_try():
+                pair = number, beginning[number]
+                each = KnownConnection((key, reverse(key)), self.openings.first)
                 here.begin(each)
+            else:
+                continue
             seen.update(each.keys)
             known = self.openings.whole
             if not each.take(current.rows, directions, pair, self.openings):
@@ -167,8 +149,8 @@ class FastPath:
             if each.opening is not None:
                 here.enter(each)
                 self.openings.count(is_lost=False)
-            if takes_new and self.openings.whole > known:
-                self._enter_new_connections(current, seen)
+            if self.openings.whole > known:
+                self._enter_new_connections(current, beginning, seen)
         if here.entering:
             here.begin_entering()
 
@@ -334,7 +316,7 @@ class FastPath:
     def _finished(self, current: CurrentBlock, slot: int, direction: int) -> TcpState:
         """Return the final state of a side whose connection ends in the block."""
         state, octets = self.side_states.tcp(slot), 0 if direction == NOT_HERE else current.directions.octets[direction]
-        fin = state.fin or current.arrival(current.directions.fin_row[direction])
+        fin = state.fin or current.rows.arrival(current.directions.fin_row[direction])
         return TcpState.after(state.initial, state.octets + octets, current.acknowledged[slot], fin, fin)
 
     # -- writing the results ------------------------------------------------------------------------------------------
@@ -364,7 +346,7 @@ class FastPath:
         for slot, (number, row) in current.finishing.items():
             known = self.sessions.connections.get(slot)
             if isinstance(known, KnownConnection):
-                self.side_states.finish(slot + number, current.arrival(row))
+                self.side_states.finish(slot + number, current.rows.arrival(row))
         for slot in current.closing:
             self._finish(slot)
         for each_records, new_connections in zip(records, current.new_connections, strict=True):
@@ -400,7 +382,7 @@ class FastPath:
         for slot in [slot for slot in messages.slots.tolist() if len(held.get(slot, b"")) > MAX_HELD]:
             self.sessions.release_unsuitable(slot)
         if self.sink.budget.is_exceeded:
-            self.release_all()
+            self.sessions.release_all()
 
     def _give_rows(
         self, current: CurrentBlock, messages: Messages, carrying: CarryingRows, chosen: Int64
@@ -468,13 +450,3 @@ class FastPath:
         is_looked_into = (unclaimed <= MAX_UNCLAIMED) | self.sink.options.records
         is_looked_into &= self.side_states.is_judged[slots] == 0
         self.side_states.unclaimed[slots] = unclaimed + np.where(is_looked_into, counts, 0)
-
-
-def _begins(directions: Directions, pair: DirectionPair) -> bool:
-    """Whether a connection between two different sockets begins in these directions, in order."""
-    one, other = pair
-    if one == other or not directions.clean[one]:
-        return False
-    if other == NOT_HERE:
-        return directions.begin_a_connection(one, None)
-    return bool(directions.clean[other]) and directions.begin_a_connection(one, other)

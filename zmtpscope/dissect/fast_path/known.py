@@ -59,18 +59,7 @@ class BlockRows:
 class KnownConnection:
     """A connection on the fast path from its SYN on. `keys` are the flow keys of side 0 and side 1."""
 
-    __slots__ = (
-        "before",
-        "is_here",
-        "keys",
-        "opening",
-        "reported",
-        "segments",
-        "state",
-        "steps",
-        "tcp",
-        "writer",
-    )
+    __slots__ = ("before", "is_here", "keys", "opening", "reported", "segments", "state", "steps", "tcp", "writer")
 
     def __init__(self, keys: tuple[bytes, bytes], first: Step) -> None:
         self.keys = keys

@@ -135,7 +135,7 @@ class NewConnectionRecords:
             if key not in alike:
                 reached = new.opening.outcome_with((Counts(*of_sides[0]), Counts(*of_sides[1])), key[1])
                 alike[key] = outcome.values(reached, _ended())
-            fields.append(alike[key] | outcome.ends_and_times(stream, new.times[place], end.time, closer, fins))
+            fields.append(alike[key] | outcome.ends_and_times(stream, new.starts[place].time, end.time, closer, fins))
             streams.append(stream)
             if place in new.writers:
                 new.writers[place].counted_findings(end.ordinal)

@@ -39,7 +39,7 @@ class Streams(dict[int, tuple[Stream, Stream, Stream]]):
 
     def __missing__(self, place: int) -> tuple[Stream, Stream, Stream]:
         number, incarnation = self._new.numbers[place]
-        client = stream_of(self._new.keys_of[place][0], self._new.times[place], incarnation, number)
+        client = stream_of(self._new.keys_of[place][0], self._new.starts[place].time, incarnation, number)
         whole = Stream(number, client.conn_id, None, *client[3:])
         streams = self[place] = client, client.turned(), whole
         return streams
@@ -77,8 +77,7 @@ class NewConnections:
         self.keys_of = [(block.keys[one], block.keys[other]) for one, other in pairs.T.tolist()]
         self.begins: list[int] = begins.tolist()
         """Rows of the SYNs."""
-        self.times: list[int] = block.times[begins].tolist()
-        self.starts = list(map(Stamp, self.times, block.packets[begins].tolist()))
+        self.starts = list(map(Stamp, block.times[begins].tolist(), block.packets[begins].tolist()))
         self.initials: list[int] = directions.first_sequences[pairs[0]].tolist()
         self.last_seen = list(map(LastSeen, block.times[last].tolist(), self.initials))
 

@@ -27,10 +27,7 @@ second."""
 
 
 class Sessions:
-    """The connections on the fast path.
-
-    `released` are connections that were on the fast path from their SYN on, until the caller drains it.
-    """
+    """The connections on the fast path."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
@@ -212,7 +209,10 @@ class Sessions:
         if here is None:
             return
         if slot in self.entering:
-            self._step_back(slot, self.entering.pop(slot))
+            each = self.entering.pop(slot)  # undo the block, because unsuitable data follows the opening
+            self.remove(slot)
+            each.step_back()
+            self.lose(each)
             return
         if isinstance(here, NewConnections):
             here.leave(slot)
@@ -233,12 +233,6 @@ class Sessions:
         self.sink.budget.take(-int(self.side_states.memory[slot]))
         is_counted = slot in self.payloads or self.side_states.unclaimed[slot]
         return self.side_states.leave(slot)._replace(payloads=self.payloads_of(slot) if is_counted else None)
-
-    def _step_back(self, slot: int, each: KnownConnection) -> None:
-        """Undo the block in which the opening ended, because unsuitable data follows the opening."""
-        self.remove(slot)
-        each.step_back()
-        self.lose(each)
 
     def remove(self, slot: int) -> None:
         here = self.connections[slot]
@@ -287,6 +281,11 @@ class Sessions:
         self.release_all()
         return found
 
+    def drain(self) -> list[ZmtpConnection]:
+        """Return and forget the released connections that were on the fast path from their SYN on."""
+        released, self.released = self.released, []
+        return released
+
     def release_all(self) -> None:
         for slot in list(self.connections):
             self.release(slot)
@@ -294,14 +293,14 @@ class Sessions:
             self.lose(each)
 
     def release_one(self, key: bytes) -> None:
-        """As in `FastPath.release_one`."""
+        """Release the connection with this flow key, if it is here."""
         if key in self.slots:
             self.release(self.slots[key])
         elif key in self.opening:
             self.lose(self.opening[key])
 
     def release_late(self, now: int) -> None:
-        """As in `FastPath.release_late`."""
+        """Release connections whose openings take too long, and half-closed ones."""
         for slot in list(self.side_states.fins):
             self.release(slot)
         for each in list(dict.fromkeys(self.opening.values())):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zmtpscope.capture.segments import ACK, SYN, SegmentBlock
+from zmtpscope.capture.segments import SegmentBlock
 from zmtpscope.dissect.fast_path.new_connections import NewConnections
 from zmtpscope.dissect.fast_path.openings import LONGEST, Openings, Path
 from zmtpscope.dissect.records.columns import Bool, Int64
@@ -23,27 +23,6 @@ def find(block: SegmentBlock, directions: Directions, pairs: Int64, openings: Op
     return found
 
 
-def begin_at_once(directions: Directions, pairs: Int64) -> Bool:
-    """Return a mask of the connections that begin in a block, are in order, and have FINs of both sides or of neither.
-
-    The answer must directly follow the SYN, and more must follow a repeated SYN.
-    """
-    one, other = pairs
-    flags, first, syn, second, has_fin = (
-        directions.flags_of_first & (SYN | ACK),
-        directions.first_rows,
-        directions.syn_rows,
-        directions.second_rows,
-        directions.fin_rows >= 0,
-    )
-    is_early = (second[one] != first[one]) & (second[one] < first[other])
-    fits: Bool = directions.is_clean[one] & directions.is_clean[other] & (one != other)
-    fits &= (flags[one] == SYN) & (flags[other] == SYN | ACK) & (first[one] < first[other]) & ~is_early
-    fits &= (first[one] == syn[one]) | (syn[one] < directions.last_rows[one])
-    fits &= has_fin[one] == has_fin[other]
-    return fits
-
-
 def _following(path: Path, block: SegmentBlock, directions: Directions, pairs: Int64) -> tuple[Int64, Bool]:
     """Return, by connection, the rows with the segments of a path, and whether it follows the path to its end."""
     rows, fits = _rows_on(path, directions, pairs)
@@ -51,6 +30,8 @@ def _following(path: Path, block: SegmentBlock, directions: Directions, pairs: I
     fits &= (times[1:] >= times[:-1]).all(axis=0) & (times[-1] < times[0] + LONGEST)
     sizes = np.array([[len(octets)] for octets in path.octets])
     fits &= (lengths[:-1] == sizes[:-1]).all(axis=0) & (lengths[-1] >= sizes[-1])
+    has_fin = directions.fin_rows[pairs] >= 0
+    fits &= has_fin[0] == has_fin[1]
     for number, (side, end) in enumerate(zip(path.opening.sides, path.opening.ends, strict=True)):
         if side is None:
             fits &= directions.octet_counts[pairs[number]] == end

@@ -57,7 +57,7 @@ class Directions:
         self.clean: Sequence[int] = self.is_clean.data
         views: list[Sequence[int]] = [column.data for column in columns]
         _, _, self.first_flags, self.first_sequence, self.octets, *others = views
-        self.first_row, self.syn_row, self.second_row, self.last_row, self.fin_row, self.acknowledgment = others
+        self.first_row, _, _, self.last_row, self.fin_row, self.acknowledgment = others
         self.bounds: list[int] = bounds.tolist()
         self._block = block
 
@@ -97,21 +97,19 @@ class Directions:
         place = int(rows.searchsorted(row))
         return int(rows[place - 1]) if place else -1
 
-    def begin_a_connection(self, direction: int, other: int | None) -> bool:
-        """Whether `direction` begins with a SYN that `other` answers next, if there already is another direction.
+    def begin_connections(self, ones: Column, others: Column) -> Mask:
+        """Return a mask of the clean directions `ones` that begin with a SYN, which `others` answer next; -1 if there
+        is no other direction yet.
 
         If the SYN was repeated, more must follow: the fast path does not count unanswered SYNs.
         """
-        first, syn, second, last = (
-            each[direction] for each in (self.first_row, self.syn_row, self.second_row, self.last_row)
-        )
-        if self.first_flags[direction] & (SYN | ACK) != SYN:
-            return False
-        if other is None:
-            return first == last
-        answer, is_early = self.first_row[other], first < second < self.first_row[other]
-        is_answered = self.first_flags[other] & (SYN | ACK) == SYN | ACK and first < answer
-        return is_answered and not is_early and (first == syn or syn < last)
+        first, syn, second, last = self.first_rows, self.syn_rows[ones], self.second_rows[ones], self.last_rows[ones]
+        begin, answer, flags = first[ones], first[others], self.flags_of_first & (SYN | ACK)
+        is_early = (begin < second) & (second < answer)
+        fits: Mask = self.is_clean[others] & (ones != others) & (flags[others] == SYN | ACK) & (begin < answer)
+        fits &= ~is_early & ((begin == syn) | (syn < last))
+        fits = np.where(others < 0, begin == last, fits) & self.is_clean[ones] & (flags[ones] == SYN)
+        return fits
 
     def _rows_of(self, direction: int) -> Column:
         return self._rows[self._bounds[direction] : self._bounds[direction + 1]]

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, UNREACHABLE, Mask, SegmentBlock
-from zmtpscope.dissect.arrivals import Arrival, decided_by_time
+from zmtpscope.dissect.arrivals import Arrival, Stamp, decided_by_time
 from zmtpscope.dissect.tcp import closed_windows, retransmissions
 from zmtpscope.dissect.tcp.closed_windows import SegmentHeader
 from zmtpscope.dissect.tcp.connection import Connection, LastSeen, TcpSide, TcpState, reverse
@@ -41,8 +41,7 @@ class Passing(Protocol):
 
     keys_of: list[tuple[bytes, bytes]]
     """Flow keys of both directions."""
-    times: list[int]
-    """Times of the SYNs (ns)."""
+    starts: list[Stamp]
     last_seen: list[LastSeen]
     numbers: dict[int, tuple[int, int]]
     """Number and incarnation of each connection, as soon as the flow table has assigned them."""
@@ -140,7 +139,7 @@ class Flows:
                 self.opened += 1
                 closed.pop(one, None)
                 closed.pop(other, None)
-                passing.numbers[place] = self.opened, self.incarnations.begin(one, passing.times[place])
+                passing.numbers[place] = self.opened, self.incarnations.begin(one, passing.starts[place].time)
             else:
                 self._remember_closed(*passing.keys_of[~place], passing.last_seen[~place])
 
