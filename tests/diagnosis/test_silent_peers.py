@@ -230,6 +230,10 @@ def test_others_of_another_rhythm_prove_nothing() -> None:
     assert told(rare, frequent) == []
 
 
+def test_a_client_that_starts_after_another_one_stopped_does_not_continue() -> None:
+    assert told(Worker(2).beat(10).idles(15_000), Worker(3, at=9_000).beat(30)) == []
+
+
 def test_a_named_worker_that_is_silent_for_long_is_a_warning() -> None:
     stopped, other = NamedWorker(2).beat(20).idles(12_000), NamedWorker(3, at=100).beat(46)
     assert [severity for severity, _ in told(stopped, other)] == ["warn"]

@@ -191,12 +191,14 @@ def _beside_others(connection: ObservedConnection, side: int, until: int, knowle
 
 
 def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
-    """Return how many of the latest `MAX_COMPARED` others with the same rhythm continue; `others` are in the order of
-    their last messages."""
+    """Return how many of the latest `MAX_COMPARED` others with the same rhythm began before and continue.
+
+    `others` are in the order of their last messages.
+    """
     least = max(MIN_PAUSES * own.longest_ns, MIN_SILENCE)
     first = bisect_left(others, own.last.ns + least, key=attrgetter("last.ns"))
     return sum(
-        own.longest_ns / SAME_RHYTHM <= each.longest_ns <= own.longest_ns * SAME_RHYTHM
+        each.first_ns <= own.last.ns and own.longest_ns / SAME_RHYTHM <= each.longest_ns <= own.longest_ns * SAME_RHYTHM
         for each in islice(others, max(first, len(others) - MAX_COMPARED), None)
     )
 
