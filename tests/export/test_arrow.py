@@ -72,7 +72,7 @@ def batches(draw: st.DrawFn) -> Batch:
     return Batch(['odd "%" name \udcff', None], messages=draw(st.permutations(runs)))
 
 
-@examples(300, least=300)
+@examples(300, least=100)
 @given(batches(), st.sampled_from(ODD))
 def test_rows_of_any_messages_match_the_careful_way(batch: Batch, options: Options) -> None:
     assert table(batch, "message", options) == careful(batch, options)
