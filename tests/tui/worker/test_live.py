@@ -82,7 +82,7 @@ def test_all_packets_so_far_are_saved(tmp_path: pathlib.Path) -> None:
         state = worker.wait_for(SavingState, lambda state: state.is_done)
         assert not state.has_failed
         assert not worker.ask(SaveCapture(str(tmp_path / "out.pcapng")))  # the file exists, and `force` is not set
-        with pytest.raises(RequestFailed, match="its name ends in"):
+        with pytest.raises(RequestFailed, match="the ending of its name selects the format"):
             worker.ask(SaveCapture(str(tmp_path / "out.csv")))
         worker.ask(StopCapture())
     assert (tmp_path / "out.pcapng").read_bytes() == WITH_LINKS.read_bytes()

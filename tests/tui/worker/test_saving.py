@@ -110,7 +110,7 @@ def test_a_file_is_overwritten_only_by_force(worker: Asker, tmp_path: pathlib.Pa
     ("path", "sentence"),
     [
         ("", "name a file"),
-        ("out.pdf", "its ending selects the format; it is one of .txt, .jsonl, .csv, .parquet, .pcapng"),
+        ("out.pdf", "the ending of its name selects the format: use .txt, .jsonl, .csv, .parquet, .pcapng"),
         ("no/out.csv", "there is no directory"),
         ("folder.csv", "is a directory"),
         ("~nobody-of-that-name/out.csv", "home directory"),

@@ -302,13 +302,13 @@ TABLE = (
         "Calls are answered with an error",
         "The replies to calls are errors: the calls reached the program, which rejected them or failed. A note, "
         "because a capture does not show whether the caller expects the error. A reply is an error if it is one of "
-        "these:\n"
-        "* a JSON-RPC 2.0 object with the member `error`, the event ERR of zerorpc, or a Jupyter reply with the "
-        "status `error`\n"
-        "* a JSON or MessagePack object with an error as text or object, or the status of a failure, if it has the "
-        "id of the call or replies to a REQ\n"
-        "* a text that begins with a word such as `ERROR:` or `ValueError:`, or a frame with only such a word\n"
-        "* a pickle that makes an exception",
+        "these.\n"
+        "* A JSON-RPC 2.0 object with the member `error`, the event ERR of zerorpc, or a Jupyter reply with the "
+        "status `error`.\n"
+        "* A JSON or MessagePack object with an error as text or object, or the status of a failure, if it has the "
+        "id of the call or replies to a REQ.\n"
+        "* A text that begins with a word such as `ERROR:` or `ValueError:`, or a frame with only such a word.\n"
+        "* A pickle that makes an exception.",
         "The replies contain results, or a broker passes on the errors of another program, which is named instead.",
         _failing,
     ),

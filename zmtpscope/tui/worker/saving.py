@@ -66,7 +66,7 @@ def target_of(text: str, endings: Collection[str]) -> Path:
     if "\0" in text:
         raise CannotSave(f"{text}: no file can be called so")
     if path.suffix.lower() not in endings:
-        raise CannotSave(f"{path}: its ending selects the format; it is one of {', '.join(endings)}")
+        raise CannotSave(f"{path}: the ending of its name selects the format: use {', '.join(endings)}")
     return path
 
 

@@ -17,14 +17,14 @@ from zmtpscope.tui.worker.views.view import AS_IT_IS
 from zmtpscope.words import counted
 
 CAUSES = {
-    "closed": "closed it",
-    "reset": "reset it",
-    "heartbeat": "closed it: no PONG came",
-    "unacknowledged": "gave it up: TCP got no acknowledgment",
-    "middlebox": "was reset by something on the way",
-    "error": "closed it after an ERROR",
-    "handshake": "closed it in the handshake",
-    "violation": "closed it: the other side broke the protocol",
+    "closed": "closed",
+    "reset": "sent RST",
+    "heartbeat": "closed: no PONG arrived",
+    "unacknowledged": "gave up: no acknowledgment arrived",
+    "middlebox": "was reset by a device on the path",
+    "error": "closed after an ERROR",
+    "handshake": "closed in the handshake",
+    "violation": "closed: the other side violated the protocol",
 }
 
 LIFELINE = 40
@@ -80,9 +80,9 @@ class PeersView(DerivedView):
         other = connection.sides[1 - own]
         with_whom = " ".join(filter(None, (other.socket_type, address((other.ip, other.port)))))
         if ending is None:
-            state = "open" if connection.is_open else "its end was not captured"
+            state = "open" if connection.is_open else "end not captured"
         else:
-            state = f"{'it' if ending.side == own else 'the other side'} {CAUSES[ending.cause]}"
+            state = f"{'this side' if ending.side == own else 'the other side'} {CAUSES[ending.cause]}"
         values = {
             "remote": with_whom,
             "state": state,
