@@ -188,6 +188,17 @@ def test_a_3_0_greeting_to_a_1_0_peer_is_no_1_0_frames(mechanism: str, cuts: lis
     assert [each["side"] for each in found if each["record"] == "message"] == [1]
 
 
+def test_a_3_0_greeting_to_a_1_0_peer_is_found_at_the_same_packet_in_blocks_of_any_size() -> None:
+    talk = Conversation()
+    talk.send(1, frames(b"", b"hello"))
+    for octet in build_greeting_3("NULL", version="3.0", padding=1):
+        talk.send(0, bytes([octet]))
+        talk.send(1, frames(b"hello"))
+    whole, _ = records(Capture(talk.packets))
+    assert "ZMTP-CONN-07" in findings(whole)
+    assert records(Capture(talk.packets, 1))[0] == whole
+
+
 @pytest.mark.parametrize("topic", [b"topic 8", b"PLAI", b""])
 def test_a_newer_peer_that_goes_down_to_1_0_announces_no_major_version(topic: bytes) -> None:
     """The topic of its first frame is at the place of a version."""

@@ -19,7 +19,7 @@ from zmtpscope.zmtp.framing import (
 from zmtpscope.zmtp.greeting import GREETING_3_SIZE, READERS, SIGNATURE_SIZE
 from zmtpscope.zmtp.handshake_state import HandshakeState
 from zmtpscope.zmtp.mechanisms import MECHANISMS, curve
-from zmtpscope.zmtp.prefix import continues_as_greeting_3
+from zmtpscope.zmtp.prefix import DECIDING_SIZE, continues_as_greeting_3
 from zmtpscope.zmtp.reader import Cut, Finding, Reader
 from zmtpscope.zmtp.regime import Form, Phase, Regime, regime
 from zmtpscope.zmtp.scanner import end_of_zeros
@@ -130,13 +130,13 @@ class CarefulReader(UnitReader):
         The rest of a 3.x greeting follows if the peer did not wait; nothing after it is read. Returns False if more
         octets are needed.
         """
-        continues = continues_as_greeting_3(data[at : at + GREETING_3_SIZE - SIGNATURE_SIZE])
+        continues = continues_as_greeting_3(data[at : at + DECIDING_SIZE])
         if continues is None:
             return False
         self._may_be_too_new = False
         if continues:
-            stop = self.position + GREETING_3_SIZE - SIGNATURE_SIZE
-            self._remark(self.position, stop, [Finding("ZMTP-CONN-07", self.position, stop - self.position)])
+            finding = Finding("ZMTP-CONN-07", self.position, GREETING_3_SIZE - SIGNATURE_SIZE)
+            self._remark(self.position, self.position + DECIDING_SIZE, [finding])
             self.opaque, self.gave_up_at = True, self.position
         else:
             self._let_scan()

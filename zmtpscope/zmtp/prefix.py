@@ -19,6 +19,9 @@ FIRM_ANONYMOUS = 3
 """The same number for a peer with an empty identity, not counting its identity frame."""
 ANONYMOUS = (b"\1\0", b"\1\x7e")
 
+DECIDING_SIZE = 23
+"""Octets of a 3.x greeting between its signature and its filler: version, mechanism and as-server."""
+
 USUAL_MECHANISMS = (b"NULL", b"PLAIN", b"CURVE", b"GSSAPI")
 MECHANISM_START = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
@@ -172,12 +175,15 @@ def is_whole_greeting(octets: bytes, form: Form) -> bool:
 
 
 def continues_as_greeting_3(octets: bytes) -> bool | None:
-    """Whether a 3.x greeting continues after a signature, not 1.0 frames; None if both are possible."""
+    """Whether a 3.x greeting continues after a signature, not 1.0 frames; None if both are possible.
+
+    `DECIDING_SIZE` octets decide.
+    """
     if octets[:1] not in b"\3\4":
         return False
     if not any(name.ljust(20, b"\0").startswith(octets[2:22]) for name in USUAL_MECHANISMS):
         return False
-    return octets[22] <= 1 if len(octets) > 22 else None
+    return octets[22] <= 1 if len(octets) >= DECIDING_SIZE else None
 
 
 def is_greeting_3(octets: bytes) -> bool:
