@@ -12,7 +12,7 @@ from tests.dissect.talks import SECOND
 from tests.dissect.workers import assert_is_one_run
 from tests.peer_octets import hello
 from tests.traffic import Capture, Conversation, Packet, records, steady_records
-from zmtpscope.capture.segments import ACK, NO_HOST, PROHIBITED, RST, SYN, UNREACHABLE
+from zmtpscope.capture.segments import ACK, FIN, NO_HOST, PROHIBITED, RST, SYN, UNREACHABLE
 from zmtpscope.dissect import Options
 from zmtpscope.dissect.findings import attempts
 from zmtpscope.export.describe import describe_finding
@@ -160,6 +160,16 @@ def test_a_client_that_gets_in_later(first: tuple[tuple[int, int], ...]) -> None
     (finding,) = told(later(talk.packets + behind))
     assert finding["severity"] == "note"
     assert finding["text"].endswith("10.0.0.1:5555; it was connected before")
+
+
+@pytest.mark.parametrize("opener", [CLIENT, SERVER], ids=["the client closes first", "the server closes first"])
+def test_a_connection_that_only_ends_in_the_capture_was_a_connection(opener: int) -> None:
+    """The start was not captured, so which side is the client is unknown."""
+    packets = attempt(0, (opener, FIN | ACK), (1 - opener, FIN | ACK), (opener, ACK))
+    packets += [packet for number in range(1, 9) for packet in attempt(number, *REFUSED, at=number / 10)]
+    (finding,) = told(later(packets))
+    assert finding["severity"] == "note"
+    assert finding["text"].endswith("; it was connected before")
 
 
 def test_a_client_that_connects_during_another_attempt() -> None:

@@ -76,7 +76,7 @@ class FastPath:
     def take(
         self, block: SegmentBlock, directions: Directions, *, takes_new: bool
     ) -> tuple[Bool, list[Deferred], list[Event]]:
-        """Read a block. Return a mask of the directions that are done, and what opens and closes their connections.
+        """Read a block. Return a mask of the directions that are done, and their openings and endings of connections.
 
         New connections enter only if `takes_new`.
         """
@@ -110,8 +110,7 @@ class FastPath:
         return {one: found[one] for one in ones[directions.begin_connections(ones, others)].tolist()}
 
     def _enter_new_connections(self, current: CurrentBlock, beginning: dict[int, int], seen: set[bytes]) -> None:
-        """Take the connections whose whole opening is in the block, except for keys that were `seen`, and add their
-        keys."""
+        """Take the connections that open wholly in the block, except for keys in `seen`, and add their keys to it."""
         keys = current.block.keys
         pairs = [(one, other) for one, other in beginning.items() if other != NOT_HERE and keys[one] not in seen]
         if not pairs:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from zmtpscope.dissect.arrivals import Arrival, Stamp, stamp
 from zmtpscope.dissect.identity import Stream, stream_of
-from zmtpscope.dissect.tcp.connection import CONNECTED, Connection
+from zmtpscope.dissect.tcp.connection import CONNECTED, Connection, reverse
 from zmtpscope.dissect.tcp.sequence import MODULUS
 
 Endpoint = tuple[str, int]
@@ -259,6 +259,9 @@ def end_facts(connection: Connection) -> list[Fact]:
     outcome = connection.attempt_outcome()
     if outcome == CONNECTED:
         facts.append(Connected(connection.end, pair_of(connection.key), start))
+    elif connection.began_before_capture:
+        # which side is the client is unknown; no client tries to reach the other one's ephemeral port
+        facts += [Connected(connection.end, pair_of(key), start) for key in (connection.key, reverse(connection.key))]
     elif outcome is not None:
         last = start if connection.last_syn is connection.start else stamp(connection.last_syn)
         client, server = connection.tcp

@@ -332,6 +332,11 @@ class Connection:
             return UNDER_WAY
         return HALF_OPEN if server.seen else UNREACHED.get(self.unreachable or 0, UNANSWERED)
 
+    @property
+    def began_before_capture(self) -> bool:
+        """Whether octets or FINs without a SYN show that the two were connected."""
+        return all(side.initial < 0 for side in self.tcp) and (self.has_octets or self.close_how == "fin")
+
     def ends(self) -> tuple[Stream, Stream]:
         first = stream_of(self.key, self.start.time, self.incarnation, self.number)
         return first, first.turned()
