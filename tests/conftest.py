@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.cli.running import Run
     from tests.libzmq import Libzmq, Logins
 
-for name in ("COLUMNS", "LINES"):  # screens of tests have sizes of their own
+for name in ("COLUMNS", "LINES"):  # pytest-xdist sets them, and screens in tests have sizes of their own
     os.environ.pop(name, None)
 os.environ["TZ"] = "UTC"
 time.tzset()
@@ -27,21 +27,11 @@ ROOT = pathlib.Path(__file__).parent.parent
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden/ from what the code prints now")
     parser.addoption("--full", action="store_true", help="run everything: slow tests, all captures, more examples")
-    group = parser.getgroup("zmtpscope")
-    group._addoption(
-        "-n", dest="processes", default="auto", help="run tests in so many processes, 0: in this one [auto]"
-    )
 
 
-def processes(config: pytest.Config) -> int:
-    """Return the number of processes for the tests; 0 is this one.
-
-    Single files run in this process, which starts sooner, and folders in two for each core: many tests wait.
-    """
-    given = config.getoption("processes")
-    if given != "auto":
-        return int(given)
-    if not hasattr(os, "fork") or all(argument.partition("::")[0].endswith(".py") for argument in config.args):
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Run single files in one process, which starts sooner, and folders in two for each core: many tests wait."""
+    if all(argument.partition("::")[0].endswith(".py") for argument in config.args):
         return 0
     return min(4, 2 * (os.cpu_count() or 1))
 
@@ -53,20 +43,22 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)  # we still ignore it, but programs that we start do not
     if config.getoption("full"):
-        os.environ["ZMTPSCOPE_TEST_SUITE"] = "full"
+        os.environ["ZMTPSCOPE_TEST_SUITE"] = "full"  # worker processes inherit it
     from tests import suites
 
     suites.load_profile()
     gc.set_threshold(100_000, 20, 50)  # as the command line does
-    if count := processes(config):
-        from tests import several_processes
-
-        config.pluginmanager.register(several_processes)
-        config.pluginmanager.register(several_processes.Processes(count))
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # thousands of tests stay: looking at them again and again takes a fifth of the time
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    config = session.config
+    if config.pluginmanager.hasplugin("dsession"):  # with `-n`, in the process that hands out tests to others
+        config.pluginmanager.import_plugin("tests.several_processes")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -38,7 +38,7 @@ def test_mode_bits_of_a_file_and_its_folders_decide(
     tmp_path: pathlib.Path, folder_mode: int, file_mode: int, owner: int, group: int, is_readable: bool
 ) -> None:
     for folder in tmp_path.parents:  # pytest's own directories are private
-        if folder.name.startswith(("pytest-", "process-")):
+        if folder.name.startswith(("pytest-", "popen-")):
             folder.chmod(0o755)
     tmp_path.chmod(0o755)
     folder = tmp_path / "folder"
