@@ -128,8 +128,8 @@ def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection
     ending = ending_of(connection)
     if ending is None or not ending.is_reset:
         return None
-    end, heard = ending.moment.ns, connection.client.last_ns or 0
-    first = bisect_left(own, max(heard, connection.start.ns + 1, end - LONGEST_DEAD), key=began)
+    end, received = ending.moment.ns, connection.client.last_ns or 0
+    first = bisect_left(own, max(received, connection.start.ns + 1, end - LONGEST_DEAD), key=began)
     for later in islice(own, first, first + MAX_LATER):
         later_end = ending_of(later)
         is_alive = later_end is None or later_end.moment.ns > end

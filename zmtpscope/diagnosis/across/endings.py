@@ -86,7 +86,7 @@ def is_of_another(connection: ObservedConnection) -> bool:
 def _is_unacknowledged(side: ObservedSide) -> bool:
     """Whether the side's system gave up because its data was not acknowledged."""
     last = side.outages[-1] if side.outages else None
-    return last is not None and last.is_acknowledged is False and not last.is_heard
+    return last is not None and last.is_acknowledged is False and not last.acknowledged_before
 
 
 def was_told_to_exit(connection: ObservedConnection) -> bool:

@@ -118,7 +118,7 @@ def rejects_type(connection: ObservedConnection) -> bool:
     return 0 <= ending.moment.ns - ready.ns <= LONGEST_REJECTION + setup and not path_to_client(connection)
 
 
-def closes_unheard(connection: ObservedConnection) -> bool:
+def closes_before_ready(connection: ObservedConnection) -> bool:
     """Whether the client closed before READY could reach it: by a timer, or because it exits."""
     ending, ready = ending_of(connection), connection.server.ready
     return (

@@ -56,7 +56,7 @@ class Outage(NamedTuple):
 
         TCP joins small segments when it retransmits, so the first lost message must fill a segment.
         """
-        if self.outage.is_heard:
+        if self.outage.acknowledged_before:
             return False
         sizes, smallest = self.connection.sides[self.sender].sizes, self.outage.smallest
         if self.octets is not None and self.octets < smallest:

@@ -280,8 +280,8 @@ def _hear(waiting: Sequence[Undecided], spoken: Sequence[Spoken]) -> None:
     for _, ping in waiting:
         later = ends > ping.moment.ns
         if later.any():
-            heard = int(ends[later].min())
-            ping.heard_ns = heard if ping.heard_ns is None else min(heard, ping.heard_ns)
+            arrived = int(ends[later].min())
+            ping.next_data_ns = arrived if ping.next_data_ns is None else min(arrived, ping.next_data_ns)
             ping.is_within = ping.is_within or bool((begins[later] <= ping.moment.ns).any())
 
 
@@ -304,7 +304,7 @@ def open_pings(connection: ObservedConnection, asker: int, end: int) -> list[Obs
     values = connection.values
     if values is not None and values[f"rst_ns_{asker}"] == end:
         end -= REPLY_NS  # data that reaches a closed socket is answered with RST
-    return [ping for ping in heartbeats.waiting if ping.heard_ns is None or ping.heard_ns > end]
+    return [ping for ping in heartbeats.waiting if ping.next_data_ns is None or ping.next_data_ns > end]
 
 
 def waits_in_vain(connection: ObservedConnection, asker: int, end: int) -> bool:

@@ -116,7 +116,7 @@ class ObservedOutage:
     count: int
     longest_ns: int
     icmp: str | None
-    is_heard: bool
+    acknowledged_before: bool
     """Whether the octets had been acknowledged before: the acknowledgments did not reach the sender."""
 
     @property
@@ -209,7 +209,7 @@ class ObservedSide:
         if name in self.replies:
             self.replies[name].add(error, moment)
 
-    def heard(self, ns: int) -> None:
+    def note_time(self, ns: int) -> None:
         if self.last_ns is None or ns > self.last_ns:
             self.last_ns = ns
 
@@ -308,7 +308,7 @@ class ObservedConnection:
 
     def spoke(self, side: int, ns: int) -> None:
         """Note the time of a complete message."""
-        self.sides[side].heard(ns)
+        self.sides[side].note_time(ns)
         if ns > self.last_ns:
             self.last_ns = ns
         if ns > self.spoke_ns:
@@ -377,7 +377,7 @@ def _sender(connection: ObservedConnection, record: Record) -> ObservedSide:
 def _speaker(connection: ObservedConnection, record: Record) -> ObservedSide:
     """Return the sender, and note that it has sent data."""
     side = _sender(connection, record)
-    side.heard(record.ts_ns)
+    side.note_time(record.ts_ns)
     if record.ts_ns > connection.spoke_ns:
         connection.spoke_ns = record.ts_ns
     return side

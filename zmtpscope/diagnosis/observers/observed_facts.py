@@ -133,14 +133,14 @@ class ObservedSubscriptions:
 
 @dataclass(slots=True, eq=False)
 class ObservedPing:
-    """A PING without a PONG. Its peer first sent data afterwards at `heard_ns`.
+    """A PING without a PONG. The next data of its peer was captured at `next_data_ns`.
 
     `is_within`: a message of the peer was arriving when the PING was sent.
     """
 
     moment: Moment
     ref: str
-    heard_ns: int | None = None
+    next_data_ns: int | None = None
     is_within: bool = False
 
 

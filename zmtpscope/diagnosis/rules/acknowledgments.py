@@ -71,7 +71,7 @@ def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 each.is_over,
                 each.is_large and (each.hosts, each.is_over) not in small,
                 each.is_first and each.hosts not in established,
-                each.outage.is_heard,
+                each.outage.acknowledged_before,
             ),
             each,
         )
@@ -86,9 +86,11 @@ def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 def _one_each(every: Sequence[Outage]) -> list[Outage]:
     """Leave out lost acknowledgments of a side whose data is lost, too."""
-    lossy = {(each.connection.conn_id, each.sender) for each in every if not each.outage.is_heard}
+    lossy = {(each.connection.conn_id, each.sender) for each in every if not each.outage.acknowledged_before}
     return [
-        each for each in every if not each.outage.is_heard or (each.connection.conn_id, 1 - each.sender) not in lossy
+        each
+        for each in every
+        if not each.outage.acknowledged_before or (each.connection.conn_id, 1 - each.sender) not in lossy
     ]
 
 
@@ -98,7 +100,7 @@ def _diagnosis(same: Sequence[Outage], clients: set[str], *, fails_by_size: bool
     is_long = longest >= MIN_LONG or any(_is_given_up(each) for each in same)
     severity: Severity = "note" if not is_long else "warn" if first.is_over else "error"
     hint = OVER_HINT if first.is_over else SIZE_HINT if fails_by_size else HINT
-    hint = RETURN_HINT if first.outage.is_heard else hint
+    hint = RETURN_HINT if first.outage.acknowledged_before else hint
     hint = ACCEPT_HINT if is_accepting else REJECTED_HINT if first.outage.icmp == REJECTED else hint
     return Diagnosis.of(
         "not-acknowledged",
@@ -139,7 +141,7 @@ def _text(each: Outage, *, fails_by_size: bool) -> str:
         reset = ", until TCP gave up" if _is_given_up(each) else ""
         return f"{receiver} answers none of {outage.probes} TCP keepalive probes of {sender} for {took}{reset}"
     again = f"sent again {counted(outage.retransmissions, 'time')}"
-    if outage.is_heard:
+    if outage.acknowledged_before:
         if each.is_over:
             return (
                 f"The acknowledgments of {receiver} did not reach {sender} for {took}: acknowledged data was {again}, "

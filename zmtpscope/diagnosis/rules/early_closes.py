@@ -146,7 +146,7 @@ SHORT = 3 * SECOND
 """A publisher that stays longer has time to receive subscriptions."""
 
 
-def _left_unheard(knowledge: Knowledge) -> Iterator[Diagnosis]:
+def _leave_before_publishing(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Make one diagnosis for each client address and endpoint to which publishers connect."""
     for ends, connections in knowledge.by_ends.items():
         empty = [each for each in connections if _publishes_nothing(each)]
@@ -346,7 +346,7 @@ TABLE = (
         "exits loses all of them. Not proven: a capture does not show dropped messages, and the program may have "
         "published none.",
         "Most of the connections carry a message or last for 3 s, or no subscription arrives.",
-        _left_unheard,
+        _leave_before_publishing,
         ("peer-departed",),
     ),
     Rule(

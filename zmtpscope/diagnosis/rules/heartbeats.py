@@ -40,7 +40,7 @@ MIN_PINGS, MIN_CEASED = 3, 4
 A_WHOLE_INTERVAL = 0.9
 """A side that closes before this fraction of its usual interval may have another reason."""
 
-MIN_UNHEARD = 3
+MIN_BEFORE_PONG = 3
 """Equal waits for a PONG that cannot have arrived yet."""
 
 MIN_AT_ONCE = 2
@@ -98,10 +98,10 @@ def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for same in _silent_at_once(found):
         yield _diagnosis(same)
     for connections in knowledge.by_ends.values():
-        unheard = [each for each in map(_unheard, connections) if each is not None]
-        waits = [each.ns - each.evidence[0].moment.ns for each in unheard]
-        if len(unheard) >= MIN_UNHEARD and steady(waits) is not None:
-            yield _diagnosis([unheard])
+        early = [each for each in map(_closed_before_pong, connections) if each is not None]
+        waits = [each.ns - each.evidence[0].moment.ns for each in early]
+        if len(early) >= MIN_BEFORE_PONG and steady(waits) is not None:
+            yield _diagnosis([early])
 
 
 def _silent_at_once(found: Mapping[tuple[Ends, bool], Sequence[TimeOut]]) -> Iterator[list[Sequence[TimeOut]]]:
@@ -189,7 +189,7 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
             yield time_out
 
 
-def _unheard(connection: ObservedConnection) -> TimeOut | None:
+def _closed_before_pong(connection: ObservedConnection) -> TimeOut | None:
     """Return the time-out of a client that closed before the PONG, sent behind the capture point, could reach it."""
     client, ending = 1 - connection.listener, ending_of(connection)
     heartbeats, path = connection.client.heartbeats, path_to_client(connection)
@@ -356,10 +356,10 @@ def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOu
     if own is None or other is None:
         return None
     at_once = [ping for ping in own.waiting if ping.moment.ns == closed]
-    unheard = [ping for ping in other.waiting if ping.heard_ns is None or ping.heard_ns >= closed]
-    if len(at_once) < MIN_AT_ONCE or not unheard or closed - unheard[0].moment.ns < SHORTEST_NS:
+    unanswered = [ping for ping in other.waiting if ping.next_data_ns is None or ping.next_data_ns >= closed]
+    if len(at_once) < MIN_AT_ONCE or not unanswered or closed - unanswered[0].moment.ns < SHORTEST_NS:
         return None
-    who, peer, first = name_of(connection, closer), name_of(connection, 1 - closer), unheard[0]
+    who, peer, first = name_of(connection, closer), name_of(connection, 1 - closer), unanswered[0]
     return TimeOut(
         connection,
         closer,

@@ -219,7 +219,7 @@ def _leaves_pings(connection: ObservedConnection, sender: int) -> Diagnosis | No
     found = [each for id_ in UNANSWERED_PINGS if (each := connection.findings.get((id_, sender))) is not None]
     if not found or side.heartbeats is None or side.rhythm is None or side.last_outage is not None:
         return None
-    left = [ping for ping in side.heartbeats.waiting if ping.heard_ns is not None and not ping.is_within]
+    left = [ping for ping in side.heartbeats.waiting if ping.next_data_ns is not None and not ping.is_within]
     if not left or not side.heartbeats.counts["answered"] or side.rhythm.first_ns > left[0].moment.ns:
         return None
     name, lasted = name_of(connection, receiver), connection.last_ns - left[0].moment.ns

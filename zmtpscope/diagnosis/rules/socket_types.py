@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.handshakes import closes_unheard, rejects_type
+from zmtpscope.diagnosis.across.handshakes import closes_before_ready, rejects_type
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import address, duration, name_of, repeated, server_name, shown
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
@@ -67,8 +67,8 @@ def _is_closed_by_types(knowledge: Knowledge, met: list[Met]) -> bool:
         ready = connection.sides[1 - (finding.side or 0)].ready
         if ready is not None:
             late.append(finding.moment.ns - ready.ns - (ready.ns - connection.start.ns))
-    is_heard = not any(closes_unheard(each.connection) for each in met)
-    return is_heard and closed_at_once(knowledge, met) and (not late or median(late) <= AT_ONCE)
+    could_reject = not any(closes_before_ready(each.connection) for each in met)
+    return could_reject and closed_at_once(knowledge, met) and (not late or median(late) <= AT_ONCE)
 
 
 def _fit(types: list[str | None]) -> bool:

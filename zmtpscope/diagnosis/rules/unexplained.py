@@ -182,10 +182,10 @@ def _said_nothing(failed: Failed) -> bool:
 def _are_timed(failed: list[Failed]) -> bool:
     """Whether the same side closed each time, a while after the last data it received: not because of that data."""
     side = failed[0].ending.side
-    heard = [(each, each.connection.sides[1 - side].last_ns) for each in failed]
+    last_data = [(each, each.connection.sides[1 - side].last_ns) for each in failed]
     return all(
         each.ending.side == side and last is not None and each.ending.moment.ns - last >= MIN_WAIT
-        for each, last in heard
+        for each, last in last_data
     )
 
 

@@ -180,7 +180,7 @@ class RecordWriter:
         own["acknowledged"] = None if outage.until == UNSEEN else outage.until == ACKNOWLEDGED
         own.update(retransmissions=outage.retransmissions, keepalive_probes=outage.probes)
         own.update(smallest=outage.smallest, largest=outage.largest, answers=outage.answers)
-        own["acknowledged_before"] = outage.is_heard
+        own["acknowledged_before"] = outage.acknowledged_before
         own.update(count=outage.intervals, longest_ns=outage.longest)
         own["icmp"] = None if outage.unreachable is None else UNREACHED[outage.unreachable]
         return self._record("retransmission", self.streams[side], outage.begin, ordinal, outage.position, own)

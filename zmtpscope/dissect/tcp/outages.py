@@ -25,14 +25,14 @@ class Repeat(NamedTuple):
 class Unanswered:
     """Octets sent again, or keepalive probes, while the other side has not acknowledged them.
 
-    Or octets sent again after their acknowledgment (`is_heard`): `position` and `edge` are then after them.
+    Or octets sent again after their acknowledgment (`acknowledged_before`): `position` and `edge` are then after them.
     """
 
     __slots__ = (
+        "acknowledged_before",
         "answers",
         "begin",
         "edge",
-        "is_heard",
         "largest",
         "position",
         "probes",
@@ -48,7 +48,7 @@ class Unanswered:
         """Stream offset of the first unacknowledged octet."""
         self.edge = edge
         """Sequence number of that octet."""
-        self.is_heard = False
+        self.acknowledged_before = False
         self.retransmissions = self.probes = 0
         self.smallest = self.largest = 0
         """Smallest and largest size of the retransmitted segments, in octets."""
@@ -61,8 +61,8 @@ class Unanswered:
 class Outage(NamedTuple):
     """One outage, or `intervals` joined ones: counts and `duration` are sums; `until` and `end` belong to the last.
 
-    Times are packet times (ns); `decided` is the ordinal of the segment that ended the outage. `is_heard`: the octets
-    had been acknowledged before they were sent again.
+    Times are packet times (ns); `decided` is the ordinal of the segment that ended the outage. If
+    `acknowledged_before`, the octets were sent again after their acknowledgment.
     """
 
     begin: Arrival
@@ -79,7 +79,7 @@ class Outage(NamedTuple):
     longest: int
     intervals: int = 1
     unreachable: int | None = None
-    is_heard: bool = False
+    acknowledged_before: bool = False
 
     def joined(self, later: Outage) -> Outage:
         return later._replace(

@@ -67,9 +67,9 @@ def _repeat(side: TcpSide, header: SegmentHeader, at: Arrival) -> None:
         return
     if again is None and at.time - known.at.time >= AGAIN:
         again = side.unanswered = Unanswered(known.at, max(0, side.delivered), side.next)
-        again.is_heard, again.retransmissions = True, 1
+        again.acknowledged_before, again.retransmissions = True, 1
         again.smallest = again.largest = known.length
-    if again is not None and again.is_heard:
+    if again is not None and again.acknowledged_before:
         again.retransmissions += 1
         again.smallest = min(again.smallest, header.length)
         again.largest = max(again.largest, header.length)
@@ -142,4 +142,6 @@ def _outage(again: Unanswered, until: str, end: int, decided: int) -> Outage:
     duration = end - again.begin.time
     counts = again.retransmissions, again.probes, again.smallest, again.largest, again.answers
     times = again.begin, again.position, duration, until, end
-    return Outage(*times, *counts, decided, duration, unreachable=again.unreachable, is_heard=again.is_heard)
+    return Outage(
+        *times, *counts, decided, duration, unreachable=again.unreachable, acknowledged_before=again.acknowledged_before
+    )
