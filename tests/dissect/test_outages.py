@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.dissect.talks import SECOND, connected
 from tests.peer_octets import hello, message
 from tests.traffic import Capture, Conversation, Packet, records
-from zmtpscope.capture.segments import ACK, PSH
+from zmtpscope.capture.segments import ACK, FIN, PSH
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.tcp.stalls import MAX_APART
 from zmtpscope.export.describe import describe_retransmission
@@ -50,7 +50,7 @@ def cut_off(times: int = 4, *, recovers: bool = False) -> Conversation:
     return conversation
 
 
-def unheard(times: int = 4, *, recovers: bool = False) -> Conversation:
+def lost_acknowledgments(times: int = 4, *, recovers: bool = False) -> Conversation:
     """PUSH sends a message again and again that PULL has acknowledged, as the capture shows."""
     conversation = talk()
     for number in range(times):
@@ -81,20 +81,32 @@ def test_an_outage_that_the_capture_ends_within() -> None:
 
 @pytest.mark.parametrize(("recovers", "until"), [(False, "running"), (True, "acknowledged")])
 def test_acknowledged_octets_that_are_sent_again_show_that_acknowledgments_are_lost(recovers: bool, until: str) -> None:
-    (outage,) = told(unheard(recovers=recovers).packets)
+    (outage,) = told(lost_acknowledgments(recovers=recovers).packets)
     assert (outage["side"], outage["offset"]) == (PUSH, len(hello("PUSH") + message(b"taken")))
     assert (outage["acknowledged_before"], outage["retransmissions"], outage["until"]) == (True, 4, until)
     assert "sent acknowledged octets again" in describe_retransmission(outage)
 
 
 def test_acknowledged_octets_that_are_captured_again_at_once_or_sent_again_once_are_no_outage() -> None:
-    assert not told(unheard(1).packets)
+    assert not told(lost_acknowledgments(1).packets)
     copied = talk()
     for _ in range(3):
         again(copied, message(b"taken"))
     copied.wait(2 * SECOND)
     copied.acknowledge(PULL)
     assert not told(copied.packets)
+
+
+def test_keepalive_probes_after_a_fin_send_no_octets_again() -> None:
+    """Some systems put one octet into a probe, which was acknowledged long before."""
+    conversation = talk()
+    conversation.add(PUSH, ACK | FIN)
+    conversation.acknowledge(PULL)
+    for _ in range(4):
+        conversation.wait(75 * SECOND)
+        again(conversation, b"\0")
+        conversation.acknowledge(PULL)
+    assert not told(conversation.packets)
 
 
 def test_an_outage_lasts_until_the_capture_ends_in_live_and_in_a_file() -> None:

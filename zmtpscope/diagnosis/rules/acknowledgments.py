@@ -114,7 +114,7 @@ def _diagnosis(same: Sequence[Outage], clients: set[str], *, fails_by_size: bool
         explains=("REQREP-06",),
         count=sum(each.outage.count for each in same),
         last_ns=max(each.outage.end_ns for each in same),
-        proven=not is_accepting,
+        proven=not (is_accepting or first.outage.acknowledged_before),
     )
 
 
@@ -272,7 +272,8 @@ TABLE = (
         "connections likely wait until the listening program accepts earlier ones: until then its kernel answers "
         "SYNs and drops data.\n"
         "* If the capture has the acknowledgments, but the data is sent again at least twice, 0.2 s or more apart, "
-        "they do not reach the sender: the path loses them behind the capture point.\n"
+        "they do not reach the sender: the path loses them behind the capture point. Not proven: on a slow path they "
+        "may only be late.\n"
         "* A note if it has lasted less than 3 s and TCP has not given up.\n"
         "* A warning if the octets were finally acknowledged: messages arrived late.",
         "The other side acknowledges the octets within a second, its receive window is closed, or none of its packets "

@@ -52,7 +52,7 @@ def take(side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> No
         again.largest = max(again.largest, header.length)
     elif ahead == -1 and not acknowledged and header.length <= PROBE and not header.flags & FIN and not side.ended:
         _unanswered(side, peer, at).probes += 1
-    elif header.length and ahead + header.length <= acknowledged and not header.flags & FIN:
+    elif header.length > PROBE and ahead + header.length <= acknowledged and not header.flags & FIN:
         _repeat(side, header, at)
 
 
