@@ -385,7 +385,7 @@ def test_p19_references_to_one_connection_are_in_records_of_no_other(opening: st
 
 
 def test_p19_findings_of_an_opening_count_towards_their_limit() -> None:
-    """Twelve cancellations follow in the next block, of which the fourth to the tenth are written."""
+    """Of twelve more cancellations in the next block, seven are written: ten with the three of the opening."""
     talks = [Conversation(ports=(40_000 + number, 5555)) for number in range(9)]
     for talk in talks:
         talk.send(0, greets("SUB") + subscribe(b"y") + cancel(b"x") * 3)

@@ -53,7 +53,7 @@ class OwnCapture:
 
     @property
     def written_files(self) -> Sequence[CaptureFile]:
-        """The files of the capture, of which the oldest may be removed."""
+        """The files of the capture; the oldest ones may have been removed."""
         return tuple(self._status.files)
 
     @property

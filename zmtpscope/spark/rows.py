@@ -36,7 +36,7 @@ class RowBatches:
 
     def __init__(self, settings: ReadSettings, columns: Sequence[str]) -> None:
         self.options = settings.dissect_options(columns)
-        """What the analyser makes, so that the columns can be filled."""
+        """Options that let the analyser make the fields of the columns."""
         self._record = record = settings.record
         self._filter = settings.parsed_filter()
         self._folders = settings.folders

@@ -117,7 +117,7 @@ def _joined(columns: Sequence[Any], shifts: Sequence[int] | None = None) -> Any:
 
 @dataclass(slots=True)
 class Optional(Columns):
-    """Packed integers, some of which may be None."""
+    """Packed integers and None."""
 
     values: Packed
     known: Packed

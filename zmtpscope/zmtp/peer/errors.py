@@ -87,13 +87,13 @@ def why_greeting_ended(settings: Settings, version: str | None, received: int) -
     return Mismatch(f"{what}: it probably requires another version of ZMTP than {settings.version}{mechanism}")
 
 
-def why_handshake_ended(settings: Settings, awaited: str, said: str | None, *, cut: bool) -> PeerError:
-    """Return the error for a close while we waited for the command `awaited`, or (`cut`) for its end. `said` is our
-    last one."""
+def why_handshake_ended(settings: Settings, awaited: str, sent: str | None, *, cut: bool) -> PeerError:
+    """Return the error for a peer that closed before it sent the command `awaited`, or within it (`cut`). `sent` is the
+    last command that we sent."""
     if cut:
         return ClosedHalfWay(f"the other side closed inside a command, before its {awaited} was complete")
-    if said is None:
+    if sent is None:
         return ClosedHalfWay(f"the other side closed after the greetings, without sending {awaited}")
-    kind, meaning = _SILENTLY.get((settings.security.mechanism, said), (ClosedHalfWay, ""))
-    what = f"the other side closed after our {said}, without sending {awaited}"
+    kind, meaning = _SILENTLY.get((settings.security.mechanism, sent), (ClosedHalfWay, ""))
+    what = f"the other side closed after our {sent}, without sending {awaited}"
     return kind(f"{what}: {meaning.format(socket_type=settings.socket_type)}" if meaning else what)
