@@ -1,40 +1,40 @@
-# Everything sets itself up: on a fresh machine with Python 3.11 or later, `make demo` and `make test` are all there is to type.
+# `make demo` and `make test` need no preparation on a machine with Python 3.11 or later.
 
 PYTHON ?= python3
 BIN := .venv/bin
-# which Python .venv was made with, so that another one makes it anew; what reading needs, and what tests need besides
+# Stamp files. VENV names the Python of .venv, so that another Python recreates it. DEV: packages for tests.
 VENV := .venv/with-$(notdir $(PYTHON))
 DEV := $(VENV)-dev
-# what is compiled is compiled anew when it, or how that is done, has changed
+# COMPILED: the extension modules are newer than their sources and than build_compiled.py
 COMPILED := $(VENV)-compiled
 SOURCES := build_compiled.py $(shell find zmtpscope -name '*_compiled.p[xy][xd]')
-# seam P20, vectors, goldens and captures: the tests whose result could differ without compiled code
+# Tests whose result could differ without compiled code: property P20 (docs/seams.md), vectors, goldens and captures
 IN_PYTHON := tests/zmtp tests/capture/test_records.py tests/capture/test_headers.py \
   tests/dissect/test_carrying_rows.py \
   tests/dissect/test_row_contents.py tests/payloads/test_json.py tests/export/test_json_lines.py \
   tests/export/test_row_lines.py tests/test_golden.py \
   tests/test_captures.py tests/test_compiled.py
-# pip leaves bytecode to the first import of a module, which saves a third of an installation
+# Without --no-compile, pip takes half as long again; Python compiles modules when it first imports them
 PIP := $(BIN)/pip --quiet --disable-pip-version-check install --no-compile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint mutants fuzz bench profile .venv
 
 help:
-	@echo "make demo     install what reading needs into .venv, and read a real capture"
-	@echo "make test     install the rest (Spark, a JDK and tcpdump, too), lint, types, import contracts, quick tests"
-	@echo "make test-all the same with all tests, at full profile"
-	@echo "make lint     the same without the tests"
-	@echo "make mutants  break the code in known ways; each break must turn its test red (QUICK=1: that of make test)"
-	@echo "make fuzz     change captures at random and check what must hold (MINUTES=60, 10 if not given; SEED=7)"
-	@echo "make bench    measure beside tshark and a walk in C (most of an hour; QUICK=1: some minutes)"
-	@echo "make profile  write benchmarks/results/stages.md: where the time goes"
-	@echo "With another Python than python3: make test PYTHON=python3.13"
+	@echo "make demo     install zmtpscope into .venv and read a capture"
+	@echo "make test     install the packages for tests (with Spark, a JDK and tcpdump), then lint and run the quick tests"
+	@echo "make test-all the same with all tests at full profile"
+	@echo "make lint     style, types and import contracts"
+	@echo "make mutants  apply each known fault to the code; its test must fail (QUICK=1: the quick profile)"
+	@echo "make fuzz     alter captures at random and check the invariants (MINUTES=10, SEED=0)"
+	@echo "make bench    measure beside tshark and a C program (most of an hour; QUICK=1: some minutes)"
+	@echo "make profile  measure the time of each stage, into benchmarks/results/stages.md"
+	@echo "For another Python: make test PYTHON=python3.13"
 
 .venv: $(DEV) $(COMPILED)
 
 $(VENV): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or later is needed, and $(PYTHON) is %d.%d: name another, make ... PYTHON=python3.12" % sys.version_info[:2])'
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("zmtpscope needs Python 3.11 or later, but $(PYTHON) is %d.%d. Name another: make ... PYTHON=python3.12" % sys.version_info[:2])'
 	$(PYTHON) -m venv --clear .venv
 	touch $@
 
@@ -55,14 +55,14 @@ lint: $(DEV) $(COMPILED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Tests start hundreds of processes, which share the bytecode of what they import, whatever the environment says.
+# Tests start hundreds of processes that share bytecode files, so this variable of the caller is cleared.
 test test-all: export PYTHONDONTWRITEBYTECODE =
 test: lint
 	tests/install_tools.sh
 	$(BIN)/pytest
 	ZMTPSCOPE_COMPILED=0 $(BIN)/pytest $(IN_PYTHON)
 
-# test_cost.py counts lines of Python, of which the compiled form takes fewer
+# test_cost.py counts executed lines of Python; its bounds are those of the compiled form
 test-all: lint
 	tests/install_tools.sh
 	$(BIN)/pytest --full

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What tests compare with or run in, from Debian's packages: installed where that can be done, else said. Tests that need
-# what is missing then are skipped or fail, and say what it is.
+# Install the Debian packages that tests need, if this is root on Debian; otherwise print their names. Tests that need a
+# missing tool fail or are skipped, and name it.
 set -u
 missing=
 for each in tcpdump:tcpdump dumpcap:wireshark-common ip:iproute2 tmux:tmux; do
