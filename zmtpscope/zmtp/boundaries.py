@@ -57,7 +57,7 @@ OTHER_THAN = {octet: re.compile(b"[^\\x%02x]" % octet) for sizes in RUNS.values(
 
 
 def is_known_command(body: bytes) -> bool:
-    """Whether `body` is a command without errors."""
+    """Whether a frame body is a command that ZMTP defines, without errors."""
     reader = Reader(body, 0, len(body), 0)
     layout = read_command(reader, TRAFFIC, {})
     severities = (finding.severity or FINDINGS[finding.id].severity for finding in reader.findings)
@@ -65,9 +65,9 @@ def is_known_command(body: bytes) -> bool:
 
 
 def frame_header(data: bytes | bytearray, at: int, framing: Framing) -> tuple[int, int, bool] | None:
-    """Return (header size, body size, COMMAND) of a frame at index `at` (wire.md 3.1, 4.2, 6).
+    """Parse the frame header at index `at`; return (header size, body size, COMMAND flag), sizes in octets.
 
-    Returns (0, 0, False) if no peer would send the frame, and None if more octets are needed.
+    Returns (0, 0, False) if no peer would send this frame, and None if more octets are needed (wire.md 3.1, 4.2, 6).
     """
     none = (0, 0, False)
     if at >= len(data):

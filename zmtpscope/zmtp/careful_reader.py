@@ -125,10 +125,11 @@ class CarefulReader(UnitReader):
             self._change(phase=Phase.TRAFFIC)
 
     def _pass_greeting_3(self, data: bytes, at: int) -> bool:
-        """Decide whether 1.0 frames or the rest of a 3.x greeting follow the signature of a newer peer that faces 1.0.
+        """Decide how octets after a newer peer's signature continue, if the other side speaks 1.0.
 
-        The rest of a 3.x greeting follows if the peer did not wait; nothing after it is read. Returns False if more
-        octets are needed.
+        Either 1.0 frames follow, or the rest of a 3.x greeting, from a peer that did not wait for the other side's
+        version. Nothing is parsed after such a greeting. `at`: index of the octet after the signature. Returns False if
+        more octets are needed.
         """
         continues = continues_as_greeting_3(data[at : at + DECIDING_SIZE])
         if continues is None:
@@ -145,7 +146,10 @@ class CarefulReader(UnitReader):
     # Frames
 
     def _read_unit(self, data: bytes, base: int) -> bool:
-        """Read one unit. Return False if more octets are needed."""
+        """Parse the greeting, command or frame at `position`; return False if more octets are needed.
+
+        The first octet of `data` has the stream offset `base`.
+        """
         if self.regime.greets:
             return self._read_greeting(data, base)
         if self._may_be_too_new:
@@ -164,7 +168,7 @@ class CarefulReader(UnitReader):
         return self._read_body(reader, flags, size)
 
     def _read_body(self, reader: Reader, flags: int, size: int) -> bool:
-        """Read a frame body after its header; return False if more octets are needed."""
+        """Parse a frame body of `size` octets, after its header. Returns False if more octets are needed."""
         now, data, body = self.regime, reader.data, reader.position
         stop = body + size
         head = data[body : body + MESSAGE_HEAD if size > MESSAGE_HEAD else stop]
@@ -185,7 +189,10 @@ class CarefulReader(UnitReader):
         return True
 
     def _read_message(self, reader: Reader, flags: int, size: int, kind: Kind) -> None:
-        """Add a row for a message frame. `reader.stop` may lie after the octets given: the body is not needed."""
+        """Add a message frame to the columns.
+
+        Most bodies are not parsed, so `reader.stop` may lie after the octets received.
+        """
         if self.regime.is_old:
             habit_noted = flags in HABITUAL_FLAGS_1 and not self._tally.first_time("ZMTP10-FRAME-02")
             judge_header_1(reader, flags, size, reader.body - reader.unit, habit_noted)
@@ -235,7 +242,7 @@ class CarefulReader(UnitReader):
         return True
 
     def _judge_command(self, reader: Reader, name: str, fields: Fields) -> None:
-        """Update the side by a command whose order the handshake has already checked."""
+        """Update role, socket type and subscriptions of the side by a command that occurs in a valid order."""
         self._judge_traffic(reader, name, fields)
         if "nonce" in fields:
             self._judge_nonce(reader, name, fields)
@@ -243,7 +250,7 @@ class CarefulReader(UnitReader):
             self._learn(reader, fields)
 
     def _learn(self, reader: Reader, fields: Fields) -> None:
-        """Store socket type and identity of the first metadata, and check the padding of the signature."""
+        """Store the socket type and identity of the first READY or INITIATE, and check the padding of the signature."""
         self.socket_type = fields.get("socket_type")
         self.identity = fields.get("identity")
         if self.identity is None or not 1 <= self._padding <= 256:
@@ -264,13 +271,16 @@ class CarefulReader(UnitReader):
         self._handshake.encrypted(reader)
 
     def _judge_nonce(self, reader: Reader, name: str, fields: Fields) -> None:
-        """Check the nonce of a command. Without a captured greeting, the mechanism may have no nonces."""
+        """Check the CURVE nonce in a command. The check is skipped if the mechanism has no nonces or is unknown."""
         place = self._handshake.mechanism.nonce_at.get(name)
         if place is not None and "nonce" in fields:
             self._nonces.judge(reader, fields["nonce"], reader.body + place)
 
     def _decide_mechanism(self, size: int, head: bytes) -> None:
-        """Detect whether a side without a greeting encrypts, by its first message frame (wire.md 9.5)."""
+        """Guess from the first message frame whether a side encrypts, if its greeting was not captured (wire.md 9.5).
+
+        `size` is that of the body in octets, `head` its first octets.
+        """
         self._undecided = False
         if head.startswith(MESSAGE_NAME) and len(head) > 11:
             token = int.from_bytes(head[8:12], "big") == size - 12
@@ -282,7 +292,7 @@ class CarefulReader(UnitReader):
     # Octets outside units
 
     def _pass_zeros(self, reader: Reader) -> bool:
-        """Skip a 1.0 length of 0, which has no flags (wire.md 3.1)."""
+        """Skip a 1.0 frame length of 0: such a frame has no flags and no body (wire.md 3.1)."""
         if self.unreliable_from is None:
             self.unreliable_from = reader.unit
         self.position = reader.offset
@@ -293,7 +303,7 @@ class CarefulReader(UnitReader):
         return True
 
     def _pass_run_of_zeros(self, reader: Reader) -> None:
-        """Skip zeros at once: files that are not ZMTP contain long runs."""
+        """Skip a run of 1.0 frame lengths of 0 in one step: files that are not ZMTP contain long runs of zeros."""
         stop = end_of_zeros(reader.data, reader.position)
         if stop > reader.position:
             self.position = reader.base + stop
@@ -301,7 +311,10 @@ class CarefulReader(UnitReader):
             self._tally.repeat("ZMTP10-FRAME-01", stop - reader.position, self.position - 1)
 
     def _skip(self, start: int, stop: int, reason: str, *, single: bool = True, inside: int = 0) -> None:
-        """Record skipped octets; extend the previous entry if it is adjacent and both count single octets."""
+        """Record that the octets `start..stop` were skipped, and why; the other parameters are fields of `Skipped`.
+
+        Adjacent runs of single octets become one entry.
+        """
         last = self.skipped[-1] if self.skipped else None
         if last is not None and not (single or last.single or last.runs) and last.stop == start:
             self.skipped[-1] = last._replace(stop=stop)
@@ -319,7 +332,7 @@ class CarefulReader(UnitReader):
     # State
 
     def _begin_amid_traffic(self) -> None:
-        """Start after the handshake, without checking the order of commands."""
+        """Start within the traffic, after a handshake that was not captured. The order of commands is not checked."""
         self._handshake = HandshakeState(self.mechanism, done=True)
         self.memberships.forgive()
         self._undecided = self.regime.has_commands and self.mechanism is None

@@ -22,9 +22,10 @@ PADDED_NAME = re.compile(rb"(?=[A-Z ]{8})[A-Z]+ *")
 
 
 def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = True) -> Layout | None:
-    """Parse a command body into `name` and the fields of its layout; return the layout or None.
+    """Parse a command body into `fields`: its name, and the fields of its layout.
 
-    `whole` False: only the head of the body is available, and only the name is read.
+    Returns the layout, or None if the name has none. `whole` is False if only the first octets of the body are
+    available: then only the name is parsed.
     """
     mechanism = mechanism_named(regime.mechanism)
     if reader.left == 0:
@@ -47,7 +48,7 @@ def read_command(reader: Reader, regime: Regime, fields: Fields, whole: bool = T
 
 
 def read_data(reader: Reader, regime: Regime, layout: Layout, fields: Fields) -> None:
-    """Parse command data; fields missing from a short body are left out."""
+    """Parse the data after a command name into `fields`. A truncated body leaves its missing fields out."""
     try:
         layout.read(reader, regime, fields)
     except Cut:
@@ -57,8 +58,10 @@ def read_data(reader: Reader, regime: Regime, layout: Layout, fields: Fields) ->
 def _read_name(
     reader: Reader, regime: Regime, mechanism: Mechanism | None, fields: Fields, *, keep_cut_name: bool
 ) -> Layout | None:
-    """Parse a command name; return its layout. `keep_cut_name`: store the octets of a name that is longer than the
-    body."""
+    """Parse a command name into `fields`; return the layout of the command, or None.
+
+    `keep_cut_name`: store the octets of a name that is longer than the body.
+    """
     if mechanism is not None:
         for misspelling in mechanism.misspellings:
             if reader.starts_with(misspelling.octets):
@@ -98,7 +101,7 @@ def _read_misspelt(reader: Reader, mechanism: Mechanism, fields: Fields, misspel
 
 
 def _look_up(reader: Reader, mechanism: Mechanism | None, fields: Fields, name: str) -> Layout | None:
-    """Return the layout of a name; if there is none and the mechanism is known, add a finding."""
+    """Return the layout of the command `name`, or None. A name unknown to a known mechanism is a finding."""
     fields["name"] = name
     if mechanism is None:
         return None

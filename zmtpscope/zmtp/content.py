@@ -36,7 +36,7 @@ Kind = Literal["data", "command", "encrypted", "subscription", "group"]
 
 
 def head_size(regime: Regime) -> int:
-    """Return how many octets of a message frame's body `kind_of` needs."""
+    """Return how many octets of a message frame's body `kind_of` needs to determine its format."""
     if regime.shakes_hands or seals(regime):
         return MESSAGE_HEAD
     return 1 if regime.socket_type in SUBSCRIBERS else 0
@@ -48,7 +48,10 @@ def seals(regime: Regime) -> bool:
 
 
 def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) -> Kind:
-    """Return the format of a body that starts with `head`; `inside`: the previous frame had MORE."""
+    """Return the format of a frame body that starts with `head`.
+
+    `flags` and `size` are those of the frame; `inside`: the previous frame had MORE, so this frame continues a message.
+    """
     mechanism = mechanism_named(regime.mechanism)
     if mechanism is not None and mechanism.seals and head.startswith(MESSAGE_NAME):
         step = flags & COMMAND and regime.shakes_hands and mechanism.wraps_ready
@@ -63,7 +66,7 @@ def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) ->
 
 
 def kind_of_message(regime: Regime, flags: int, size: int, head: bytes, inside: bool) -> Kind:
-    """Return the format of an unencrypted or decrypted message frame."""
+    """Return the format of a message frame, unencrypted or decrypted; the parameters are those of `kind_of`."""
     if inside:
         return "data"
     if regime.socket_type in SUBSCRIBERS and not flags & MORE and head[:1] in (b"\0", b"\1"):
@@ -74,7 +77,7 @@ def kind_of_message(regime: Regime, flags: int, size: int, head: bytes, inside: 
 
 
 def _is_handshake_command(regime: Regime, head: bytes) -> bool:
-    """Whether a message frame contains a handshake command (D30) or a password."""
+    """Whether a message frame that starts with `head` contains a handshake command (D30) or a password."""
     mechanism = mechanism_named(regime.mechanism)
     if mechanism is None or not head:
         return False
@@ -85,13 +88,16 @@ def _is_handshake_command(regime: Regime, head: bytes) -> bool:
 
 
 def read_sealed(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse a MESSAGE by the layout of the mechanism. The octets after its name may be missing."""
+    """Parse an encrypted MESSAGE by the layout of its mechanism. The octets after its name may be missing."""
     fields["name"] = reader.text("zmtp.command.name", reader.u8("zmtp.command.name_length"))
     MECHANISMS[str(regime.mechanism)].commands["MESSAGE"].read(reader, regime, fields)
 
 
 def read_opened(reader: Reader, regime: Regime, inside: bool) -> tuple[int, Kind]:
-    """Parse a decrypted MESSAGE up to its inner body; return the inner flags and the body's format."""
+    """Parse a decrypted MESSAGE up to its message part; return (the part's flags, the format of its body).
+
+    `inside`: the previous part had MORE.
+    """
     read_sealed(reader, regime, {})
     flags = curve.read_flags(reader)
     if flags & curve.COMMAND:
@@ -119,7 +125,10 @@ def read_group_frame(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def judge_ruled(reader: Reader, regime: Regime, flags: int, size: int, inside: bool) -> None:
-    """Check a frame of SUB, XSUB or RADIO (wire.md 10.2, 10.4); `inside`: an earlier frame had MORE."""
+    """Check a message frame sent by a SUB, XSUB or RADIO (wire.md 10.2, 10.4).
+
+    `inside`: the previous frame had MORE, so this frame continues a message.
+    """
     if regime.socket_type == "RADIO":
         if inside == bool(flags & MORE):
             reader.finding("ZMTP31-GROUP-03", reader.unit, 1)

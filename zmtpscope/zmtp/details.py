@@ -14,18 +14,20 @@ from zmtpscope.zmtp.zws import begins_with_control, read_control, read_header_zw
 
 
 def read_header(reader: Reader, regime: Regime) -> tuple[int, int]:
-    """Parse a frame header; return flags as in 3.x, and body size in octets. Raises `Cut` if the header is
-    incomplete."""
+    """Parse a frame header of any version; return (flags as in 3.x, body size in octets).
+
+    Raises `Cut` if it is incomplete.
+    """
     if regime.framing is Framing.ZWS:
         return read_header_zws(reader)
     return read_header_1(reader) if regime.is_old else read_header_2(reader, regime.has_commands)
 
 
 def field_tree(regime: Regime, octets: bytes, offset: int, *, inside: bool = False) -> FieldNode:
-    """Return the field tree of one unit, which starts at stream offset `offset`; its leaves cover `octets` exactly.
+    """Return the field tree of one greeting, command or frame, which starts at stream offset `offset`.
 
-    If `octets` are truncated, the last field has the octets available. `inside`: the frame continues a message, so it
-    is not a subscription.
+    The leaves cover `octets` exactly; if `octets` are truncated, so is the last field. `inside`: the frame continues a
+    message, so it is not a subscription.
     """
     recorder = Recorder("zmtp.greeting" if regime.phase is Phase.GREETING else "zmtp.frame", offset)
     reader = Reader(octets, 0, len(octets), offset, recorder)

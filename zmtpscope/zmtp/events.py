@@ -59,7 +59,7 @@ class FrameColumns:
         self.flags += others.flags
 
     def behind(self, count: int) -> FrameColumns:
-        """Return the frames after the first `count`."""
+        """Return the frames after the first `count`, and keep all."""
         others = FrameColumns()
         others.offsets = self.offsets[count:]
         others.bodies = self.bodies[count:]
@@ -83,7 +83,11 @@ NO_FRAMES = FrameColumns()
 
 
 class Greeting(NamedTuple):
-    """The greeting of one side (wire.md 3.2, 4.1, 5); `complete` is False if the stream ends inside it."""
+    """The greeting of one side (wire.md 3.2, 4.1, 5), in the stream offsets `start..stop`.
+
+    `regime` is how it was parsed. `complete` is False if the stream ends inside it. `head`: the stream offset after the
+    parsed part, if that is not `stop`.
+    """
 
     start: int
     stop: int
@@ -100,11 +104,13 @@ class Greeting(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One command frame, or a handshake command in a message frame (wire.md 7).
+    """One command (wire.md 7): a command frame, or a handshake command in a message frame.
 
-    `octets` are those of a WebSocket control frame, which may lie inside a rearranged message; None: they are in the
-    stream. `head`: the stream offset after the parsed part of a command that is too large to read whole; None: all was
-    parsed.
+    - `start..stop`: its stream offsets
+    - `regime`: how it was parsed
+    - `octets`: those of a WebSocket control frame, which may lie inside a rearranged message; None: read them from the
+      stream
+    - `head`: the stream offset after the parsed part of a command that is too large to parse whole; None: all is parsed
     """
 
     start: int
@@ -121,10 +127,10 @@ class Command(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """Findings about a unit that is neither greeting nor command.
+    """Findings about octets `start..stop` that are neither a greeting nor a command.
 
-    `frame`: the unit is a message frame, which has a row. Otherwise it is an invalid header, a truncated unit, or the
-    end of the stream (`start` equals `stop`).
+    `frame`: the octets are a message frame, which is in the columns. Otherwise they are an invalid header or a
+    truncated frame, or the stream ends there (`start` equals `stop`).
     """
 
     start: int
@@ -143,12 +149,12 @@ class Runs(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """Octets `start..stop` outside all units. `stop` may lie after the octets received.
+    """Octets `start..stop` that belong to no greeting, command or frame. `stop` may lie after the octets received.
 
-    - `single`: the octets are one item, such as a WebSocket frame; otherwise each octet is one
-    - `inside`: octets of WebSocket control frames among them, which have their own events
-    - `between_units`: no message continues across them
-    - `runs`: only these ranges were skipped, with whole units between them; each is one item if `single`
+    - `single`: count the octets as one item, such as a WebSocket frame; otherwise each octet is an item
+    - `inside`: how many of the octets are WebSocket control frames, which have events too
+    - `between_units`: no message continues across the octets
+    - `runs`: only these ranges were skipped, with frames between them; each is one item if `single`
     """
 
     start: int

@@ -25,10 +25,9 @@ HABITUAL_FLAGS_1 = (0x7E, 0x7F)
 
 
 def read_header_1(reader: Reader) -> tuple[int, int]:
-    """Parse a 1.0 frame header; return flags and body size in octets. Size -1 is the invalid length 0, which has no
-    flags.
+    """Parse a 1.0 frame header; return (flags, body size in octets).
 
-    Raises `Cut` if the header is incomplete.
+    The size is -1 for the invalid frame length 0, which has no flags. Raises `Cut` if the header is incomplete.
     """
     start = reader.offset
     if reader.starts_with(b"\xff"):
@@ -49,9 +48,9 @@ def read_header_1(reader: Reader) -> tuple[int, int]:
 
 
 def judge_header_1(reader: Reader, flags: int, size: int, header: int, habit_noted: bool) -> None:
-    """Add findings about a 1.0 frame header of `header` octets at `reader.unit`.
+    """Check a 1.0 frame header of `header` octets that starts at stream offset `reader.unit`.
 
-    `habit_noted`: flags 7E or 7F have occurred before on this side.
+    `habit_noted`: this side has sent flags 7E or 7F before, and the finding is not repeated.
     """
     if header == 10 and size < 254:
         reader.finding("ZMTP10-FRAME-03", reader.unit, 9)
@@ -63,9 +62,9 @@ def judge_header_1(reader: Reader, flags: int, size: int, header: int, habit_not
 
 
 def read_header_2(reader: Reader, commands: bool) -> tuple[int, int]:
-    """Parse a 2.0 or 3.x frame header; return flags and body size in octets. `commands`: bit 2 is COMMAND (3.x).
+    """Parse a 2.0 or 3.x frame header; return (flags, body size in octets).
 
-    Raises `Cut` if the header is incomplete.
+    `commands`: bit 2 of the flags is COMMAND, as in 3.x. Raises `Cut` if the header is incomplete.
     """
     start = reader.unit
     flags = reader.u8("zmtp.flags")
@@ -91,7 +90,10 @@ def read_header_2(reader: Reader, commands: bool) -> tuple[int, int]:
 def build_frame(
     framing: Framing, body: bytes, *, more: bool = False, command: bool = False, long: bool = False
 ) -> bytes:
-    """Build a frame; `long` forces the long header. `command` is ignored in 1.0."""
+    """Build a frame around `body` with the flags `more` and `command`; `long` forces the long header.
+
+    1.0 has no commands, so `command` is ignored there.
+    """
     if framing is Framing.V1:
         length = len(body) + 1
         if length < 255 and not long:

@@ -26,7 +26,7 @@ VERSIONED_SIZE = MINOR_AT + 1
 
 
 def padding_of(octets: bytes) -> int:
-    """Return the padding, a number in octets 1 to 8; if it is incomplete, the smallest possible number."""
+    """Return the padding of a signature, octets 1 to 8 as a number. Missing octets count as 0."""
     return int.from_bytes(octets[1:9].ljust(8, b"\0"), "big")
 
 
@@ -40,7 +40,7 @@ def announces_a_version(octets: bytes) -> bool:
 
 
 def announces_version_3(octets: bytes) -> bool:
-    """Whether the octets, at least 12, are certainly from a 3.x peer."""
+    """Whether a greeting, of which at least 12 octets are given, is certainly from a 3.x peer."""
     return octets[0] == 0xFF and octets[SIGNATURE_SIZE - 1] == 0x7F and octets[MAJOR_AT] >= 3
 
 
@@ -120,7 +120,7 @@ def read_identity_1(reader: Reader, fields: Fields) -> None:
 
 
 def read_greeting_0(reader: Reader, fields: Fields) -> None:
-    """Parse a greeting of revision 0, which ends with a 1.0 identity frame (D7)."""
+    """Parse a greeting of revision 0: a signature and a 1.0 identity frame (D7)."""
     _read_signature(reader)
     _judge_signature_end(reader)
     revision = reader.u8("zmtp.version.major")
@@ -132,7 +132,7 @@ def read_greeting_0(reader: Reader, fields: Fields) -> None:
 
 
 def read_signature(reader: Reader, fields: Fields) -> None:
-    """Parse a signature that is the whole greeting, or that 1.0 frames follow, which are not read."""
+    """Parse a greeting that ends after its signature. 1.0 frames may follow; they are no part of the greeting."""
     _read_signature(reader)
     _judge_signature_end(reader)
     if reader.position == reader.stop:
@@ -155,7 +155,7 @@ READERS: dict[Form, Callable[[Reader, Fields], None]] = {
 
 
 def _read_signature(reader: Reader) -> int:
-    """Parse octets 0 to 9; return the padding."""
+    """Parse a signature, octets 0 to 9; return its padding."""
     reader.u8("zmtp.signature.first")
     octets = reader.octets("zmtp.signature.padding", 8)
     padding = int.from_bytes(octets, "big")
@@ -228,13 +228,18 @@ def build_greeting_3(
 
 
 def build_greeting_2(socket_type: str, identity: str = "", *, padding: int = 0, revision: int = 1) -> bytes:
-    """Build a 2.0 greeting; `identity` has at most 255 octets, `revision` is 3 for a newer peer that faces 2.0."""
+    """Build a 2.0 greeting.
+
+    `identity` has at most 255 octets. `revision` is 1, or 3 for a newer peer that faces a 2.0 peer.
+    """
     octets = from_text(identity)
     return build_signature(padding) + bytes([revision, CODES.index(socket_type), 0, len(octets)]) + octets
 
 
 def build_greeting_1(identity: str = "", *, pseudo_signature: bool = False) -> bytes:
-    """Build a 1.0 greeting: the identity (a `text`) as one frame. `pseudo_signature`: its header is the signature of
-    a newer peer."""
+    """Build a 1.0 greeting: one frame with the identity.
+
+    `pseudo_signature`: start the frame with the signature of a newer peer, which is also a valid 1.0 header.
+    """
     octets = from_text(identity)
     return build_signature(len(octets) + 1) + octets if pseudo_signature else build_frame(Framing.V1, octets)

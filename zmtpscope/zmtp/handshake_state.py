@@ -11,7 +11,7 @@ from zmtpscope.zmtp.regime import Phase
 class HandshakeState:
     """The progress of one side in its handshake.
 
-    `done`: its last handshake command was sent, or was never captured.
+    `done`: its last handshake command was sent, or the capture started after the handshake.
     """
 
     __slots__ = (
@@ -38,12 +38,12 @@ class HandshakeState:
         self._forgiving = done
 
     def forgive(self) -> None:
-        """Stop checking the order: lost octets may have contained commands."""
+        """Stop checking the order of commands, since lost octets may have contained some."""
         self._forgiving = True
 
     @property
     def never_ready(self) -> bool:
-        """Whether it sent traffic without finishing its handshake (NULL-06)."""
+        """Whether the side sent messages without a READY before them (finding NULL-06)."""
         return self._premature and not self.done
 
     def command(self, reader: Reader, layout: Layout) -> None:
@@ -63,7 +63,10 @@ class HandshakeState:
         self._judge_traffic(reader, "ZMTP3X-CMD-09")
 
     def encrypted(self, reader: Reader) -> None:
-        """Process a MESSAGE. With some mechanisms the first one after INITIATE contains READY (wire.md 8.4)."""
+        """Check the order of an encrypted MESSAGE.
+
+        With some mechanisms the first after INITIATE contains READY (wire.md 8.4).
+        """
         if self.error:
             self._judge_after_error(reader)
         self.traffic = True

@@ -9,10 +9,12 @@ from zmtpscope.zmtp.regime import Phase, Regime
 
 
 class Layout(NamedTuple):
-    """A command of one mechanism (wire.md 7, 8): how to parse and build its data, and which role may send it.
+    """A command of one mechanism (wire.md 7, 8): how its data are parsed and built, and which role may send it.
 
-    `sender` None: both roles may. `last` marks the sender's last handshake command. `sealed`: the data contains a box,
-    which is not valid inside another box.
+    - `phase`: when it may be sent
+    - `sender`: "client" or "server"; None: both may send it
+    - `last`: the sender's handshake ends with it
+    - `sealed`: its data contain an encrypted box, so the command is not valid inside another box
     """
 
     name: str

@@ -14,7 +14,10 @@ Read = Callable[[Reader, Regime, Fields], None]
 
 
 class Misspelling(NamedTuple):
-    """`octets` that an implementation sends instead of the length and `name` of a command."""
+    """A command name that one implementation misspells.
+
+    `octets` occur in place of the length and characters of `name`.
+    """
 
     octets: bytes
     name: str

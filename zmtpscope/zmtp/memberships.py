@@ -32,7 +32,7 @@ class Memberships:
         self._most = octets
 
     def forgive(self) -> None:
-        """Note that lost octets may have contained subscriptions."""
+        """Stop reporting cancels of unknown topics, since lost octets may have contained their subscriptions."""
         self.complete = False
 
     @property
@@ -48,7 +48,10 @@ class Memberships:
         return self._groups.count(group) > 0
 
     def judge(self, reader: Reader, command: str, name: str, start: int, length: int) -> None:
-        """Count a SUBSCRIBE, CANCEL, JOIN or LEAVE; findings cover `length` octets at stream offset `start`."""
+        """Count a SUBSCRIBE, CANCEL, JOIN or LEAVE of the topic or group `name`.
+
+        A finding covers `length` octets from stream offset `start`.
+        """
         what = ENTERING.get(command) or LEAVING[command]
         names = self._topics if what == "topic" else self._groups
         octets = from_text(name)

@@ -48,7 +48,11 @@ def read_metadata(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def _read_property(reader: Reader, metadata: list[dict[str, str]], seen: Seen) -> bool:
-    """Parse one property; return False if none can be read after it."""
+    """Parse one property and append its name and value to `metadata`.
+
+    `seen` has the first value of each property. Returns False if the property is truncated, so that no other can be
+    parsed.
+    """
     start = reader.offset
     name_length = reader.u8("zmtp.metadata.name_length")
     name = reader.text("zmtp.metadata.name", name_length)
@@ -85,7 +89,10 @@ def _judge_name(reader: Reader, start: int, length: int, name: str, seen: Seen) 
 
 
 def _judge(reader: Reader, regime: Regime, fields: Fields, seen: Seen, whole: bool) -> None:
-    """Add findings about the properties that ZMTP defines. Of a repeated property, only the first value counts."""
+    """Add findings about the properties that ZMTP defines.
+
+    `seen` has the first value of each; repeated values are ignored. `whole`: no property is truncated.
+    """
     socket_type = None
     if "socket-type" in seen:
         start, length, socket_type = seen["socket-type"]

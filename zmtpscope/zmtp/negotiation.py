@@ -36,11 +36,14 @@ PREFIX_LIMIT = 1 << 16
 
 
 class Decision(NamedTuple):
-    """The agreed version, or why there is none.
+    """The version that two sides speak, or why there is none.
 
-    `version` is "1.0", "2.0", "3.0", "3.1", "zws-2.0", or None. `forms` give the format of the first octets of each
-    side. `findings` belong to either side (CONN-03, -04, -07, ZWS-03); those about the decision itself (CONN-06) belong
-    to the first. `one_sided`: only one side's octets were available. `confidence`: "proven", "likely" or "guess".
+    - `version`: "1.0", "2.0", "3.0", "3.1", "zws-2.0" or None
+    - `forms`: for each side, how its first octets are to be parsed
+    - `outcome`, `text`: the result as an id, and as a sentence
+    - `findings`: for each side; those about the decision itself (CONN-06) belong to the first
+    - `one_sided`: the capture has octets of one side only
+    - `confidence`: "proven", "likely" or "guess"
     """
 
     version: str | None
@@ -55,9 +58,9 @@ class Decision(NamedTuple):
 
 
 def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | None:
-    """Decide on the version; return None while more octets could decide.
+    """Determine the version from the first octets of both sides; None if more octets can change it.
 
-    `over`: no more octets will arrive (end of stream, or a time limit), so the evidence so far decides.
+    `over`: no more octets will arrive (end of stream, or a time limit), so the octets so far are decisive.
     """
     upgrade = (first[:1] in b"GH" or second[:1] in b"GH") and find_upgrade((first, second), over=over)
     if upgrade is not False:
@@ -84,7 +87,7 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
 
 
 def _upgraded(upgrade: Upgrade) -> Decision:
-    """Decide if one side asks for ZWS by HTTP (wire.md 12)."""
+    """Return the decision for two sides of which one requests ZWS by HTTP (wire.md 12)."""
     request, response = Form.ZWS_REQUEST, Form.ZWS_RESPONSE
     forms = (response, request) if upgrade.client else (request, response)
     one_sided = upgrade.request is None or upgrade.response is None
@@ -110,8 +113,10 @@ def _upgraded(upgrade: Upgrade) -> Decision:
 
 
 def _settle(octets: tuple[bytes, bytes], classes: tuple[Class, Class]) -> tuple[Class, Class]:
-    """Resolve uncertain classes at the end: a side is 1.0 only if the other side fits or if its octets are whole frames
-    (wire.md 9.2)."""
+    """Resolve uncertain classes when no more octets will arrive.
+
+    A side speaks 1.0 only if the other side does, or if its octets are complete frames (wire.md 9.2).
+    """
     if all(is_anonymous(each) and are_frames_1(each) for each in octets):
         return Class.OLD, Class.OLD
     return _settle_side(octets[0], *classes), _settle_side(octets[1], *classes[::-1])
@@ -128,7 +133,7 @@ def _settle_side(octets: bytes, side: Class, other: Class) -> Class:
 
 
 def _are_settled(first: bytes, second: bytes, classes: tuple[Class, Class]) -> bool:
-    """Whether the forms of both sides are final, for the case that no version is in force."""
+    """Whether no further octets can change how each side is parsed, for connections without a common version."""
     return is_form_settled(first, classes[0]) and is_form_settled(second, classes[1])
 
 
@@ -145,14 +150,14 @@ def _agreed(
 
 @lru_cache(maxsize=256)
 def _agreed_3(first: bytes, second: bytes) -> Decision:
-    """Decide on 3.x from the version octets of both sides."""
+    """Return the decision for two 3.x sides, from their version octets."""
     version = f"3.{min(_minor(*first), _minor(*second))}"
     text = f"ZMTP {version}; announced {first[0]}.{first[1]} and {second[0]}.{second[1]}"
     return _agreed(version, (Form.GREETING_3, Form.GREETING_3), text)
 
 
 def _minor(major: int, minor: int) -> int:
-    """Return the minor version. Versions above 3.1 count as 3.1."""
+    """Return the minor version to use. Versions above 3.1 count as 3.1."""
     return 1 if major > 3 else min(minor, 1)
 
 
@@ -170,9 +175,10 @@ def _unknown(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decis
 
 
 def _form_beside(octets: bytes, kind: Class, other: Class) -> Form:
-    """Return the form of a side that faces another protocol.
+    """Return how to parse the first octets of a side that faces another protocol.
 
-    A newer peer takes that protocol for 1.0, and sends 1.0 frames after its signature unless it did not wait.
+    `kind` is the class of this side, `other` that of the other side. A newer peer takes the other protocol for 1.0, so
+    it sends 1.0 frames after its signature, unless it did not wait.
     """
     is_form_2 = kind in (Class.REVISION_0, Class.REVISION_1, Class.REVISION_2) and not names_mechanism(octets)
     if other is Class.ALIEN and (is_form_2 or (kind is Class.REVISION_3 and names_mechanism(octets) is False)):
@@ -186,7 +192,7 @@ def _alien(octets: bytes) -> Finding:
 
 
 def _with_old(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision | None:
-    """Decide on 1.0 if a side has sent a 1.0 frame, and the other side or further frames confirm it."""
+    """Decide on 1.0 if one side has sent a 1.0 frame that the other side or further frames confirm, otherwise None."""
     if classes[0] in OLD and classes[1] in OLD:
         return _agreed_1(Form.FRAMES_1, Form.FRAMES_1, "likely") if Class.FIRM in classes else None
     for newer, older in enumerate((second, first)):
@@ -196,7 +202,10 @@ def _with_old(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Deci
 
 
 def _facing_newer(first: bytes, second: bytes, classes: tuple[Class, Class], newer: int, confidence: str) -> Decision:
-    """Decide for a 1.0 side and a newer one, whose signature may be the header of an identity frame."""
+    """Return the decision for a 1.0 side and a newer side with the index `newer`.
+
+    The signature of the newer side may be the header of a 1.0 identity frame.
+    """
     if not padding_of((first, second)[newer]):
         return _refused_1(first, second, classes, newer)
     forms = (Form.FRAMES_1, Form.PSEUDO_SIGNATURE)
@@ -242,7 +251,7 @@ def _versioned(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Dec
 
 
 def _at_the_end(first: bytes, second: bytes, classes: tuple[Class, Class]) -> Decision:
-    """Decide at the end, by the most advanced side (wire.md 9.3)."""
+    """Decide when no more octets will arrive, by the side that has sent most of its greeting (wire.md 9.3)."""
     one, other = classes
     if one in OLD or other in OLD:
         if one in NEW or other in NEW:
@@ -266,7 +275,10 @@ def _at_the_end(first: bytes, second: bytes, classes: tuple[Class, Class]) -> De
 
 
 def _most_advanced(classes: tuple[Class, Class]) -> int:
-    """Return the side to report: revision 1 has priority over 3.x, because a 3.x side would adopt it."""
+    """Return the index of the side that determines the version.
+
+    Revision 1 (2.0) has priority over 3.x, because a 3.x side would switch to 2.0.
+    """
     if Class.REVISION_1 in classes:
         return classes.index(Class.REVISION_1)
     return int(classes[1] > classes[0])
@@ -286,7 +298,7 @@ def _report(octets: bytes, kind: Class) -> tuple[str, str]:
 
 
 def _one_side(octets: bytes) -> Decision | None:
-    """Decide on the version by octet 12 of the only side that was captured (wire.md 9.3)."""
+    """Determine the version by octet 12 of one side, if the other side was not captured (wire.md 9.3)."""
     if classify(octets) not in NEW:
         return None
     if is_greeting_3(octets):

@@ -1,6 +1,6 @@
-"""One side of a CURVE connection with decrypted boxes: source 1.
+"""Parses the decrypted CURVE boxes of one side (`source` 1 in records).
 
-Decryption replaces each octet in its place, so offsets, packets, times and frame boundaries are those of the encrypted
+Decryption replaces each octet in place, so offsets, packets, times and frame boundaries are those of the encrypted
 stream.
 """
 
@@ -21,14 +21,17 @@ from zmtpscope.zmtp.units import UnitReader
 
 
 class OpenedReader(UnitReader):
-    """Reads the decrypted units of one side. The reader of the encrypted side checks all octets outside the boxes."""
+    """Reads the decrypted commands and messages of one side.
+
+    Octets outside the boxes are checked by the reader of the encrypted stream.
+    """
 
     def __init__(self, framing: Framing, version: str | None) -> None:
         self._enter(_traffic(framing, version, None), 0)
         self._plain = True
 
     def read_handshake(self, event: Command, octets: bytes) -> Command:
-        """Return `event` with the contents of its box; `octets` is its decrypted frame."""
+        """Return the handshake command `event` with the fields in its box; `octets` is the decrypted frame."""
         now = event.regime
         shaking = Phase.HANDSHAKE
         opened = regime(now.framing, now.version, now.mechanism, shaking, None, now.role, None, now.early, True)
@@ -50,7 +53,10 @@ class OpenedReader(UnitReader):
         self._plain = self.regime.socket_type not in RULED
 
     def read_messages(self, data: bytes | bytearray, base: int, rows: Iterable[tuple[int, int, int]]) -> None:
-        """Read MESSAGEs, given the (offset, body, size) of their frames; `data[0]` has the stream offset `base`."""
+        """Parse decrypted MESSAGEs.
+
+        `rows` are the (offset, body offset, body size) of their frames; `data[0]` has the stream offset `base`.
+        """
         frames, head = self.frames, curve.CONTENT_OF_MESSAGE
         for offset, body, size in rows:
             flags = data[body + head - base]
@@ -61,7 +67,7 @@ class OpenedReader(UnitReader):
                 self._read_with_care(data[offset - base : body + size - base], offset, body - offset)
 
     def lose(self) -> None:
-        """Discard the incomplete message: octets were lost, or a box could not be decrypted."""
+        """Discard an incomplete message, since octets were lost or a box could not be decrypted."""
         self.message_open = False
         self.memberships.forgive()
 

@@ -1,4 +1,7 @@
-"""Classify the first octets of one side: class, form, and announced version (wire.md 9.2). A class can only advance."""
+"""Classify the first octets of one side: whether they are ZMTP, which version, and how to parse them (wire.md 9.2).
+
+With more octets the class can only increase.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ NEW = VERSIONED | {Class.SIGNATURE}
 
 
 def classify(octets: bytes) -> Class:
-    """Return the class of one side (wire.md 9.2), from at most `FIRM_FRAMES` frame headers."""
+    """Return the class of the first octets of one side (wire.md 9.2).
+
+    Of 1.0 frames, at most the first `FIRM_FRAMES` are read.
+    """
     if not octets:
         return Class.NONE
     if octets[0] != 0xFF:
@@ -73,7 +79,10 @@ def classify(octets: bytes) -> Class:
 
 
 def _guard(octets: bytes) -> Class:
-    """Classify octets without a signature, which may be 1.0 frames: nearly any octet could start one."""
+    """Classify octets without a signature.
+
+    They may be 1.0 frames, but nearly any octets are a possible start of a 1.0 frame.
+    """
     header = _header_1(octets, 0)
     if header is None:
         return Class.WAIT
@@ -103,10 +112,10 @@ def is_anonymous(octets: bytes) -> bool:
 
 
 def _is_unlikely(octets: bytes, length: int, flags: int, stop: int) -> bool:
-    """Whether 1.0 peers are unlikely to send this first frame header.
+    """Whether a 1.0 peer is unlikely to send this first frame header.
 
-    An identity never starts with 0, and an empty identity frame never has MORE; length prefixes of other protocols (16
-    to 64 bits) look like both.
+    `length` is the frame length, `stop` the index after the frame. An identity never starts with 0, and an empty
+    identity frame never has MORE. Length prefixes of other protocols (16 to 64 bits) look like both.
     """
     if length == 1:
         return bool(flags & 1)
@@ -138,7 +147,7 @@ def own_form(octets: bytes, kind: Class) -> Form:
 
 
 def is_form_settled(octets: bytes, kind: Class) -> bool:
-    """Whether no further octets can change the form of this side."""
+    """Whether no further octets can change how this side is parsed; `kind` is its class."""
     if kind is Class.REVISION_3:
         return len(octets) >= GREETING_3_SIZE
     if kind is Class.REVISION_2:
@@ -147,12 +156,12 @@ def is_form_settled(octets: bytes, kind: Class) -> bool:
 
 
 def names_mechanism(octets: bytes) -> bool | None:
-    """Whether octet 12 is the first letter of a mechanism (3.x); None if it is missing."""
+    """Whether octet 12 is the first letter of a mechanism, as in 3.x; None if it is missing."""
     return octets[12] in MECHANISM_START if len(octets) > 12 else None
 
 
 def form_number(octets: bytes, kind: Class) -> int | None:
-    """Return 2 or 3, the form of a side that faces 2.0; None while octet 12 is needed and missing."""
+    """Return how a side that faces a 2.0 peer continues: as 2.0 (2) or as 3.x (3). None: octet 12 is missing."""
     if kind is Class.REVISION_1:
         return 2
     form_3 = names_mechanism(octets)
@@ -168,16 +177,16 @@ def announced(octets: bytes, kind: Class) -> str:
 
 
 def is_whole_greeting(octets: bytes, form: Form) -> bool:
-    """Whether a side has sent its whole greeting, or nothing."""
+    """Whether a side has sent its complete greeting, or has sent nothing."""
     if form is Form.GREETING_2:
         return len(octets) > 13 and len(octets) >= 14 + octets[13]
     return form in (Form.NOTHING, Form.GREETING_3)
 
 
 def continues_as_greeting_3(octets: bytes) -> bool | None:
-    """Whether a 3.x greeting continues after a signature, not 1.0 frames; None if both are possible.
+    """Whether a 3.x greeting follows a signature, and not 1.0 frames; None if both are possible.
 
-    `DECIDING_SIZE` octets decide.
+    At most `DECIDING_SIZE` octets after the signature are needed.
     """
     if octets[:1] not in b"\3\4":
         return False
@@ -187,7 +196,7 @@ def continues_as_greeting_3(octets: bytes) -> bool | None:
 
 
 def is_greeting_3(octets: bytes) -> bool:
-    """Whether the mechanism is legal, or empty and followed by zeros only."""
+    """Whether the mechanism in a greeting is legal, or empty and followed by zeros only."""
     if len(octets) < 33 or octets[10] < 3:
         return False
     name, _, behind = octets[12:32].partition(b"\0")
@@ -197,7 +206,7 @@ def is_greeting_3(octets: bytes) -> bool:
 
 
 def holds_frames_1(octets: bytes, at: int) -> bool:
-    """Whether a whole 1.0 frame starts at `at`, and no invalid header follows."""
+    """Whether a complete 1.0 frame starts at index `at`, and no invalid header follows it."""
     whole = 0
     while (header := _header_1(octets, at)) is not None:
         if header.length == 0 or header.length > 2**31 or header.flags not in FLAGS_1:
@@ -208,7 +217,10 @@ def holds_frames_1(octets: bytes, at: int) -> bool:
 
 
 def are_frames_1(octets: bytes) -> bool:
-    """Whether the octets are whole 1.0 frames with any flags; other protocols soon contain a length of 0."""
+    """Whether all octets are complete 1.0 frames, with any flags.
+
+    Octets of other protocols soon contain a frame length of 0.
+    """
     at = 0
     while at < len(octets):
         header = _header_1(octets, at)
@@ -228,7 +240,7 @@ OTHER_PROTOCOLS = {
 
 
 def other_protocol(octets: bytes) -> str | None:
-    """Return the protocol that a side without ZMTP seems to speak, or None."""
+    """Return the name of the protocol that octets without ZMTP seem to be, such as "HTTP", or None."""
     return OTHER_PROTOCOLS.get(octets[:2])
 
 

@@ -31,11 +31,14 @@ SOCKS_5_REPLIES = {
 
 
 class Proxied(NamedTuple):
-    """A proxied connection.
+    """A connection through a proxy, or one with a PROXY header.
 
-    `client` is the side that asked the proxy, `sizes` the octets of each side before ZMTP, `shown` the octets before
-    any password. `target` is the endpoint to connect to; for the PROXY protocol, the client's endpoint. `refusal` is
-    the proxy's reason.
+    - `protocol`: such as "SOCKS5"
+    - `client`: the side that asked the proxy, 0 or 1
+    - `sizes`: how many octets of each side precede ZMTP
+    - `shown`: how many of them precede any password
+    - `target`: the endpoint to connect to; of the PROXY protocol, the endpoint of the client
+    - `refusal`: the proxy's reason, or None
     """
 
     protocol: str
@@ -52,12 +55,12 @@ class Proxied(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Description, such as `SOCKS5 to 10.0.0.1:5555` or `PROXY v1 for 10.0.0.2:40000`."""
+        """The proxy and the endpoint, such as `SOCKS5 to 10.0.0.1:5555` or `PROXY v1 for 10.0.0.2:40000`."""
         return f"{self.protocol} {'for' if self.is_header else 'to'} {self.target}"
 
 
 class _Cut(Exception):
-    """More octets are needed."""
+    """Raised by the parser if more octets are needed."""
 
 
 class _Octets:
@@ -89,7 +92,10 @@ class _Octets:
 
 
 def find_proxied(prefixes: Sequence[bytes]) -> Proxied | bool:
-    """Find a proxy header in the first octets of both sides; True: more octets are needed; False: there is none."""
+    """Return the proxy headers in the first octets of both sides.
+
+    Returns True if more octets are needed, and False if there are no proxy headers.
+    """
     may_be = False
     for client in (0, 1):
         asked, answered = prefixes[client], prefixes[1 - client]

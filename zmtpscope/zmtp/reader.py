@@ -1,4 +1,7 @@
-"""Named reads over the octets of one unit: they return values, and with a recorder build the field tree."""
+"""Read fields from the octets of one greeting, command or frame: each read returns a value.
+
+With a recorder the reads also build the field tree.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ Value = int | str | bytes | None
 
 
 class Cut(Exception):
-    """A read reached the end of its unit. Layouts catch it if they can handle a truncated unit."""
+    """Fewer octets are available than a field needs.
+
+    Layouts catch this exception if they can parse a truncated command.
+    """
 
 
 class Finding(NamedTuple):
@@ -100,12 +106,14 @@ _NO_GROUP: AbstractContextManager[None] = nullcontext()
 
 
 class Reader:
-    """Reads the fields of one unit.
+    """Reads the fields of one greeting, command or frame.
 
-    `data[position:stop]` are the octets to read; `data[0]` has the stream offset `base`. A read past `stop` records and
-    consumes the octets available, and raises `Cut`. `unit` and `body` are stream offsets. `size_span` and `name_span`
-    (stream offset, length) locate the announced size and the command name, for findings. `head`: the stream offset
-    after the part to read of a unit that is too large to read whole.
+    `data[position:stop]` are the octets to read; `data[0]` has the stream offset `base`. A read past `stop` consumes
+    the octets available, and raises `Cut`.
+
+    - `unit`, `body`: stream offsets of the frame and of its body
+    - `size_span`, `name_span`: (stream offset, length) of the frame size and of the command name, for findings
+    - `head`: the stream offset after the part to parse, if the frame is too large to parse whole
     """
 
     __slots__ = (
@@ -196,7 +204,7 @@ class Reader:
             self.recorder.leaf(name, self.base + at, here, self.data[at : at + here])
 
     def text(self, name: str, length: int, *, keep_empty: bool = False) -> str:
-        """Read octets as a text from which they can be restored."""
+        """Read octets as a text; unprintable octets are escaped, so that `from_text` restores them."""
         octets = self.octets(name, length, keep_empty=keep_empty)
         value = to_text(octets)
         if self.recorder is not None and (length or keep_empty):
@@ -204,7 +212,7 @@ class Reader:
         return value
 
     def show(self, value: Value) -> None:
-        """Show `value` in the tree instead of the octets just read."""
+        """Show `value` in the field tree instead of the octets of the last read."""
         if self.recorder is not None:
             self.recorder.show(value)
 
@@ -218,7 +226,7 @@ class Reader:
     def finding(
         self, id: str, start: int | None = None, length: int = 0, severity: str | None = None, detail: str | None = None
     ) -> None:
-        """Add a finding at stream offset `start`."""
+        """Add a finding about `length` octets at stream offset `start`."""
         self.findings.append(Finding(id, start, length, severity, detail))
 
     def _cut(self, name: str) -> None:

@@ -27,7 +27,7 @@ class Phase(_Kind):
 
 
 class Form(_Kind):
-    """The layout of the first octets of one side (wire.md 9.2, 9.3)."""
+    """How the first octets of one side are to be parsed: which greeting, or none (wire.md 9.2, 9.3)."""
 
     NOTHING = "none"
     WAIT = "wait"
@@ -56,15 +56,16 @@ UPGRADE_FORMS = frozenset((Form.ZWS_REQUEST, Form.ZWS_RESPONSE))
 
 
 def usual_form(version: str | None) -> Form:
-    """Return the form of a side whose version is known before its first octet."""
+    """Return how to parse the first octets of a side whose version is known in advance."""
     return {"1.0": Form.FRAMES_1, "2.0": Form.GREETING_2}.get(version or "", Form.GREETING_3)
 
 
 @dataclass(slots=True, eq=False)
 class Regime:
-    """How to read the units of one side from a stream offset on. Immutable and interned by `regime`.
+    """How to parse the octets of one side from a stream offset on: framing, version, mechanism, phase, roles.
 
-    Derived attributes are computed once, because each unit needs them.
+    Immutable; `regime` makes one object for equal values. Derived attributes are computed once, since each frame needs
+    them.
     """
 
     framing: Framing
@@ -113,14 +114,14 @@ def regime(
     early: bool = False,
     opened: bool = False,
 ) -> Regime:
-    """Return the interned regime with these values.
+    """Return the regime with these values; equal values return the same object.
 
     - `version`: in force ("1.0", "2.0", "3.0", "3.1", "zws-2.0"), or None
     - `mechanism`: announced by the sender; None if there is none or it was not captured
-    - `form`: for phase GREETING
+    - `form`: the kind of greeting, in phase GREETING only
     - `role`: "client" or "server" of the security handshake
     - `socket_type`: the sender's
-    - `early`: padded command names (wire.md 7.4)
-    - `opened`: units of the decrypted stream (`zmtpscope.zmtp.opened`)
+    - `early`: command names are padded, as in early drafts (wire.md 7.4)
+    - `opened`: the stream is decrypted (`zmtpscope.zmtp.opened`)
     """
     return Regime(framing, version, mechanism, phase, form, role, socket_type, early, opened)

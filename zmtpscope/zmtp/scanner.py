@@ -1,8 +1,7 @@
-"""The hot path: scans plain message frames into columns, reading only their headers, without a call or object per
-frame.
+"""Scan plain message frames into columns: the inner loop, which reads only frame headers.
 
-A plain frame has no reserved or COMMAND bits, and a size in its shortest form and within limits. At any other header
-the scanner stops, and the careful reader decides.
+A plain frame has no reserved bits, no COMMAND, and a size within limits in its shortest form. At any other header the
+scanner stops, and `CarefulReader` continues.
 """
 
 from __future__ import annotations
@@ -29,9 +28,10 @@ _ZEROS = re.compile(rb"\0+")
 
 @compiled.where_possible
 def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
-    """Scan 2.0 and 3.x frames (wire.md 4.2, 6); `data[0]` has the stream offset `base`.
+    """Append the 2.0 or 3.x frames from index `at` on to `columns` (wire.md 4.2, 6).
 
-    Returns the index of the first header not consumed, after the end of `data` if the last body is incomplete.
+    `data[0]` has the stream offset `base`. Returns the index of the first header that was not consumed; it lies after
+    the end of `data` if the last body is incomplete.
     """
     number = int.from_bytes
     length = len(data)
@@ -62,7 +62,7 @@ def scan_2(data: bytes, at: int, base: int, columns: FrameColumns) -> int:
 
 
 def is_part_of_header(data: bytes, at: int) -> bool:
-    """Whether `scan_2` stopped at an incomplete header whose available octets are plain."""
+    """Whether index `at`, where `scan_2` stopped, is the start of an incomplete header with no invalid bits so far."""
     flags = data[at]
     return flags <= LONG | MORE and len(data) - at < (9 if flags & LONG else 2)
 
@@ -70,10 +70,11 @@ def is_part_of_header(data: bytes, at: int) -> bool:
 def scan_1(
     data: bytes, at: int, base: int, columns: FrameColumns, habit: bool, zeros: Runs | None = None, before: int = 0
 ) -> int:
-    """Scan 1.0 frames (wire.md 3.1) like `scan_2`; `habit`: flags 7E and 7F have been reported already (D40).
+    """Append 1.0 frames (wire.md 3.1) to `columns`; parameters and result as in `scan_2`.
 
-    `zeros` receives lengths of 0 between messages; if None, the scanner stops at them. `before`: flags of the previous
-    frame.
+    - `habit`: flags 7E and 7F have been reported already (D40)
+    - `zeros`: receives the frame lengths of 0 between messages; if None, the scanner stops at them
+    - `before`: flags of the previous frame
     """
     number = int.from_bytes
     plain = (0x00, 0x01, 0x7E, 0x7F) if habit else (0x00, 0x01)
@@ -110,9 +111,10 @@ def scan_1(
 
 
 class OtherFrames(NamedTuple):
-    """Faultless WebSocket frames between messages that carry no ZMTP.
+    """WebSocket frames without ZMTP between messages, which a scan may skip.
 
-    `findings` are the ids for frames that may be skipped, by their first octet.
+    `findings` are the finding ids of the permitted frames, by first octet. `places` and `firsts` receive the stream
+    offsets and first octets of the skipped frames.
     """
 
     findings: Mapping[int, str]
@@ -123,9 +125,10 @@ class OtherFrames(NamedTuple):
 def scan_zws(
     data: bytes, at: int, base: int, columns: FrameColumns, masks: bool, others: OtherFrames, before: int = 0
 ) -> int:
-    """Scan WebSocket messages of one plain ZWS frame each (wire.md 12), like `scan_2`, without their masks.
+    """Append ZWS messages of one WebSocket frame each (wire.md 12) to `columns`, like `scan_2`.
 
-    `masks`: the sender must mask. `others` receives skipped frames. `before`: flags of the previous frame.
+    `data` are without masks. `masks`: the sender must mask. `others` receives frames without ZMTP. `before`: flags of
+    the previous frame.
     """
     number = int.from_bytes
     high, key = (0x80, 4) if masks else (0, 0)
@@ -181,9 +184,10 @@ def end_of_zeros(data: bytes, at: int) -> int:
 
 
 def scan_curve(data: bytes, at: int, base: int, columns: FrameColumns, nonce: int) -> tuple[int, int]:
-    """Scan CURVE MESSAGEs in message frames (wire.md 8.3), like `scan_2`, while their nonces increment from `nonce`.
+    """Append CURVE MESSAGEs in message frames (wire.md 8.3) to `columns`, like `scan_2`.
 
-    Also returns the next expected nonce. Name and nonce of each body must be available.
+    The scan ends where a nonce is not the last one plus one; `nonce` is the first one expected. Returns (index, next
+    expected nonce). Name and nonce of each body must be available.
     """
     number = int.from_bytes
     head = number(MESSAGE_NAME + bytes(8), "big") + nonce  # name and nonce as one number, incremented for each frame

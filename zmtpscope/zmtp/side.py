@@ -1,6 +1,6 @@
-"""One side of a connection: parses octets into frames (columns) and events.
+"""One side of a connection: parses octets into message frames (columns) and events.
 
-A scanner reads plain message frames, the careful reader any other unit (decisions/core.md).
+A scanner parses plain message frames, the careful reader everything else (decisions/core.md).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def _first_regime(form: Form, version: str | None) -> Regime:
 
 
 class SideReader(CarefulReader):
-    """Reads the units of a side whose greeting form is decided.
+    """Parses the octets of a side whose kind of greeting is known.
 
-    Pass octets to `read`; get rows and events from `drain`. Pass octets from `position` on again with the next ones,
-    unless the side is `opaque` or `broken`.
+    Pass octets to `read`, and get frames and events from `drain`. Octets from `position` on are not consumed: pass them
+    again with later ones, unless the side is `opaque` or `broken`.
     """
 
     moves: list[tuple[int, bytes]] | None = None
@@ -56,7 +56,7 @@ class SideReader(CarefulReader):
         mechanism: str | None = None,
         socket_type: str | None = None,
     ) -> SideReader:
-        """Create a reader that starts at a frame boundary in the traffic, without the greeting."""
+        """Create a reader that starts after the handshake, at a frame boundary with this stream `offset`."""
         side = cls.__new__(cls)
         known = socket_type if socket_type in PEERS else None
         side._enter(regime(framing, version, mechanism, Phase.TRAFFIC, socket_type=known), offset)
@@ -74,7 +74,7 @@ class SideReader(CarefulReader):
 
     @property
     def has_no_boxes(self) -> bool:
-        """Whether the mechanism is known, and is not CURVE."""
+        """Whether the mechanism is known and is not CURVE, so that nothing can be decrypted."""
         if self.mechanism is None:
             return not (self._undecided or self.regime.greets)
         return self.mechanism != "CURVE"
@@ -89,11 +89,14 @@ class SideReader(CarefulReader):
 
     @property
     def role(self) -> str | None:
-        """ "client" or "server", once a command shows it."""
+        """ "client" or "server" of the security handshake, or None until a command shows it."""
         return self._handshake.role
 
     def read(self, data: bytes, base: int) -> None:
-        """Read all complete units; `data[0]` has the stream offset `base`, at most `position`."""
+        """Parse all complete commands and frames in `data`.
+
+        `data[0]` has the stream offset `base`, which is at most `position`.
+        """
         length = len(data)
         self.wanted = 0
         while self.broken is None and not self.opaque and self.position - base < length:
@@ -106,8 +109,7 @@ class SideReader(CarefulReader):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the fast path may continue: unencrypted 2.0 or 3.x message frames follow, and all events are
-        drained."""
+        """Whether the fast path can read on: all events are drained, and plain 2.0 or 3.x message frames follow."""
         now = self.regime
         return (
             self._scanning
@@ -119,7 +121,10 @@ class SideReader(CarefulReader):
         )
 
     def resume(self, position: int, *, message_open: bool) -> None:
-        """Continue after message frames read elsewhere; `message_open`: the last had MORE."""
+        """Continue at stream offset `position`, after message frames that the fast path has read.
+
+        `message_open`: the last of these frames had MORE.
+        """
         self._handshake.traffic = self._handshake.traffic or position > self.position
         self.position, self.message_open = position, message_open
 
@@ -132,7 +137,7 @@ class SideReader(CarefulReader):
         return moves or []
 
     def resynchronise(self, offset: int) -> None:
-        """Continue at the next unit after lost octets. An open message is discarded."""
+        """Continue at the frame boundary `offset` after lost octets. An incomplete message is discarded."""
         self.position = offset
         self.broken = None
         self.message_open = False
@@ -144,7 +149,7 @@ class SideReader(CarefulReader):
             self._change(phase=Phase.TRAFFIC)
 
     def finish(self, stop: int) -> None:
-        """Add the findings for a stream that ended without missing octets."""
+        """Report an incomplete frame or message at the end of a stream, `stop`, if no octets are missing."""
         if self.opaque or self.broken is not None:
             return
         if self.regime.greets:
@@ -185,7 +190,7 @@ class SideReader(CarefulReader):
             self._handshake.traffic = True
 
     def _skip_runs(self, zeros: Runs) -> None:
-        """Count the units of length 0 between messages, and record their offsets."""
+        """Record 1.0 frame lengths of 0 between messages, with their stream offsets."""
         self._tally.repeat("ZMTP10-FRAME-01", sum(zeros.stops) - sum(zeros.starts), zeros.stops[-1] - 1)
         place = zeros.starts[0], zeros.stops[-1]
         self.skipped.append(Skipped(*place, LENGTH_0, single=False, between_units=True, runs=zeros))

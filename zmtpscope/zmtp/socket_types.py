@@ -82,5 +82,5 @@ def may_meet(one: str, other: str) -> bool:
 
 
 def name_of_code(code: int) -> str:
-    """Return the socket type of a code. Codes above 11 are `unknown (N)`."""
+    """Return the socket type for a ZMTP 2.0 code: `2 -> "SUB"`; above 11 `unknown (N)`."""
     return CODES[code] if code < len(CODES) else f"unknown ({code})"

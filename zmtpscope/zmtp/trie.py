@@ -1,6 +1,6 @@
-"""A compressed trie over octets: counted names, matched by prefix.
+"""A compressed trie of topics or groups with counts, which finds all prefixes of a name.
 
-Only standard types and at most two nodes per name are used, so the memory that a hostile side can occupy is known
+Only built-in types and at most two nodes for each name are used, so the memory that a hostile side can occupy is known
 (`size`).
 """
 
@@ -80,7 +80,7 @@ class Trie:
         return path[-1].count if path else 0
 
     def has_prefix_of(self, name: bytes) -> bool:
-        """Whether `name` starts with one of the names."""
+        """Whether any name in the trie is a prefix of `name`."""
         node, at, size = self._root, 0, len(name)
         while not node.count:
             children = node.children
@@ -94,7 +94,7 @@ class Trie:
         return True
 
     def longest_prefix_of(self, name: bytes) -> bytes | None:
-        """Return the longest name that `name` starts with, or None."""
+        """Return the longest name in the trie that is a prefix of `name`, or None."""
         node, at, longest = self._root, 0, None
         while True:
             if node.count:
@@ -106,7 +106,7 @@ class Trie:
             node = child
 
     def prefixes_of(self, name: bytes) -> list[bytes]:
-        """Return the names that `name` starts with, shortest first."""
+        """Return all names in the trie that are prefixes of `name`, shortest first."""
         node, at, found = self._root, 0, list[int]()
         while True:
             if node.count:
@@ -118,7 +118,7 @@ class Trie:
             node = child
 
     def _path(self, name: bytes) -> list[_Node]:
-        """Return the nodes from the root to the end of `name`; empty if there is no such path."""
+        """Return the nodes from the root to the one for `name`; empty if the trie lacks it."""
         path, at = [self._root], 0
         while at < len(name):
             children = path[-1].children
@@ -130,7 +130,7 @@ class Trie:
         return path
 
     def _split(self, node: _Node, at: int) -> _Node:
-        """Split a label; return the new upper node."""
+        """Split the label of a node at index `at`; return the new upper node."""
         middle = _Node(node.label[:at], 0)
         node.label = node.label[at:]
         middle.children = {node.label[0]: node}
@@ -148,7 +148,7 @@ class Trie:
             above.children = dict(children) if left else None
 
     def _join(self, above: _Node, node: _Node) -> None:
-        """Merge `node` with its only child, unless a name ends at it."""
+        """Merge `node` with its only child, unless `node` is a name itself."""
         if node.count or node.children is None or len(node.children) > 1:
             return
         (child,) = node.children.values()

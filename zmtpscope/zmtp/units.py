@@ -14,9 +14,9 @@ STORED = 10
 
 
 class Tally:
-    """Counts of the findings that are not emitted.
+    """Counts findings, so that only the first `STORED` of each id are reported.
 
-    `repeats`: for each id above `STORED`, the number of further findings and the last stream offset.
+    `repeats`: for each id with more, the number of further findings and the stream offset of the last.
     """
 
     __slots__ = ("_habits", "_raised", "repeats")
@@ -27,7 +27,7 @@ class Tally:
         self._habits: set[str] = set()
 
     def first_time(self, habit: str) -> bool:
-        """Note a habit (an implementation's deviation on every frame); return whether it is new."""
+        """Note that a side has a habit: a deviation in every frame. Returns whether the habit is new."""
         if habit in self._habits:
             return False
         self._habits.add(habit)
@@ -40,7 +40,7 @@ class Tally:
         return tuple([finding for finding in findings if self._count(finding.id, 1, finding.start)])
 
     def repeat(self, finding: str, times: int, last: int) -> None:
-        """Count a finding that is already in `repeats` again; `last` is its stream offset."""
+        """Add `times` to the count of a finding that is no longer reported; `last` is the last stream offset."""
         self._count(finding, times, last)
 
     def _count(self, finding: str, times: int, last: int | None) -> bool:
@@ -51,7 +51,7 @@ class Tally:
 
 
 class UnitReader:
-    """Reads the units of one side; get rows and events from `drain`."""
+    """Base of the readers of one side: collects frames and events for `drain`."""
 
     regime: Regime
     message_open = False
@@ -69,7 +69,7 @@ class UnitReader:
         self.memberships = Memberships()
 
     def drain(self) -> tuple[FrameColumns, list[Event]]:
-        """Return the rows and events since the last call."""
+        """Return the frames and events since the last call."""
         frames, events = self.frames, self.events
         self.events = []
         if not frames.offsets:
@@ -82,7 +82,10 @@ class UnitReader:
         return self._tally.repeats
 
     def _read_content(self, reader: Reader, flags: int, size: int, kind: Kind, inside: bool) -> int:
-        """Parse a frame body of the format `kind`; return its flag for `FrameColumns.flags`, or 0."""
+        """Parse a frame body of the format `kind`.
+
+        Returns `SUBSCRIBE` or `CANCEL` for a subscription, otherwise 0. `inside`: the previous frame had MORE.
+        """
         mark = 0
         fields: Fields = {}
         if kind == "subscription":

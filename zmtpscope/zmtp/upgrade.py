@@ -27,19 +27,19 @@ SUB_PROTOCOL = re.compile(rb"ZWS2\.0(?:/([A-Z0-9._+-]{1,20}))?")
 
 
 class Token(NamedTuple):
-    """A sub-protocol, offered or chosen; `start` is a stream offset."""
+    """A WebSocket sub-protocol in an HTTP request or response, and its stream offset."""
 
     octets: bytes
     start: int
 
     @property
     def is_zws(self) -> bool:
-        """Whether the sub-protocol is ZWS 2.0, with any mechanism or none."""
+        """Whether the sub-protocol is ZWS 2.0, such as `ZWS2.0` or `ZWS2.0/NULL`."""
         return SUB_PROTOCOL.fullmatch(self.octets) is not None
 
     @property
     def mechanism(self) -> str | None:
-        """Return the mechanism that the HTTP request names; None if ZWS is used without one."""
+        """The security mechanism in the name of the sub-protocol; None for ZWS without a mechanism."""
         match = SUB_PROTOCOL.fullmatch(self.octets)
         return None if match is None or match[1] is None else match[1].decode("ascii")
 
@@ -59,13 +59,16 @@ class Head(NamedTuple):
 
     @property
     def chosen(self) -> Token | None:
-        """The sub-protocol of a response that switches protocols, if it is ZWS."""
+        """The ZWS sub-protocol that a response (101 Switching Protocols) accepts; None if it accepts none."""
         switches = self.is_websocket and SWITCHING.fullmatch(self.first_line) is not None
         return self.zws if switches and len(self.protocols) == 1 else None
 
 
 def read_head(reader: Reader, first_line: str) -> Head:
-    """Parse an HTTP head up to its empty line; `first_line` is a field name. Raises `Cut` if it is incomplete."""
+    """Parse an HTTP head up to its empty line.
+
+    `first_line` is the name of the first line in the field tree. Raises `Cut` if the head is incomplete.
+    """
     end = reader.data.find(HEAD_END, reader.position, min(reader.stop, reader.position + LARGEST_HEAD))
     if end < 0:
         reader.rest("http.head")
@@ -90,7 +93,7 @@ def read_head(reader: Reader, first_line: str) -> Head:
 
 
 def _read_line(reader: Reader, name: str) -> bytes:
-    """Read a line; the field covers its line end, the value does not."""
+    """Read a line as the field `name`. The field includes the line end, the returned line does not."""
     line = _line(reader)
     reader.octets(name, len(line) + len(LINE_END))
     reader.show(to_text(line))
@@ -102,12 +105,12 @@ def _line(reader: Reader) -> bytes:
 
 
 def _tokens(value: bytes, start: int) -> list[Token]:
-    """Split a comma-separated list at stream offset `start`."""
+    """Split a comma-separated list of sub-protocols that starts at stream offset `start`."""
     return [Token(match[0], start + match.start()) for match in re.finditer(rb"[^\s,]+", value)]
 
 
 def read_request(reader: Reader, fields: Fields) -> None:
-    """Read an HTTP request. The first ZWS offer counts as the announced mechanism."""
+    """Parse an HTTP request into `fields`. The first ZWS sub-protocol in it gives the mechanism."""
     _announce(fields, read_head(reader, "http.request_line").zws)
 
 
@@ -122,10 +125,10 @@ def _announce(fields: Fields, token: Token | None) -> None:
 
 
 class Upgrade(NamedTuple):
-    """The outcome of an upgrade that offers ZWS.
+    """The HTTP upgrade of a connection whose client offers ZWS.
 
-    `client` is the side that asked. `chosen` is None if ZWS was not chosen; `request` or `response` if that side's
-    octets are missing.
+    `client` is the side that sent the request. `chosen` is the accepted sub-protocol, or None. `request` or `response`
+    is None if the octets of that side are missing.
     """
 
     client: int
@@ -135,9 +138,10 @@ class Upgrade(NamedTuple):
 
 
 def find_upgrade(prefixes: Sequence[bytes], *, over: bool = False) -> Upgrade | bool:
-    """Find an upgrade in the first octets of both sides; True: more octets are needed; False: there is none.
+    """Return the HTTP upgrade in the first octets of both sides.
 
-    `over`: no more octets will arrive, so one side is sufficient.
+    Returns True if more octets are needed, and False if there is no upgrade to ZWS. `over`: no more octets will arrive,
+    so one side is sufficient.
     """
     requests = [_begins(octets, REQUEST_START) for octets in prefixes]
     responses = [_begins(octets, RESPONSE_START) for octets in prefixes]
@@ -148,7 +152,7 @@ def find_upgrade(prefixes: Sequence[bytes], *, over: bool = False) -> Upgrade | 
 
 
 def _begins(octets: bytes, start: bytes) -> bool:
-    """Whether the octets start with `start`, or are a first part of it; False if there are none."""
+    """Whether the octets start with `start`, or are the beginning of it; False if there are none."""
     return bool(octets) and start.startswith(octets[: len(start)])
 
 
@@ -175,13 +179,13 @@ def _whole(octets: bytes) -> Head | None:
 
 
 def asks_for_websocket(octets: bytes) -> Head | None:
-    """Return the head if it asks for a WebSocket, with any sub-protocol."""
+    """Return the HTTP head in the octets if it requests a WebSocket with any sub-protocol, otherwise None."""
     head = _whole(octets) if octets.startswith(REQUEST_START) else None
     return head if head is not None and head.is_websocket else None
 
 
 def plain_websocket(prefixes: Sequence[bytes]) -> tuple[int, str] | None:
-    """Return the side that asks for a WebSocket without ZWS, and the status line of the answer; or None."""
+    """Return (client side, status line of the response) of a WebSocket upgrade without ZWS, or None."""
     for client in (0, 1):
         asked = asks_for_websocket(prefixes[client])
         if asked is not None and asked.zws is None:
@@ -191,7 +195,7 @@ def plain_websocket(prefixes: Sequence[bytes]) -> tuple[int, str] | None:
 
 
 def begins_like_an_upgrade(octets: bytes) -> bool:
-    """Whether a whole head offers or chooses ZWS; nothing else starts like that by chance."""
+    """Whether the octets are a complete HTTP head that offers or accepts ZWS."""
     if not octets.startswith((REQUEST_START, RESPONSE_START)):
         return False
     head = _whole(octets)

@@ -29,8 +29,11 @@ HEAD_END = b"\r\n\r\n"
 
 
 class FrameHeader(NamedTuple):
-    """A frame header: the payload `size` in octets, the three `reserved` bits as a number, and whether the size has its
-    `shortest` form."""
+    """A WebSocket frame header.
+
+    `size` is that of the payload in octets, `reserved` the three reserved bits as a number. `shortest`: the size is
+    encoded in its shortest form.
+    """
 
     final: bool
     reserved: int
@@ -41,7 +44,7 @@ class FrameHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether it is a close, ping or pong, or has an opcode reserved for further control frames."""
+        """Whether the frame is a close, a ping or a pong, or has an opcode reserved for further control frames."""
         return self.opcode >= CONTROL
 
 
@@ -76,9 +79,10 @@ def combined(octets: bytes, masks: bytes) -> bytes:
 
 
 class Unmasking:
-    """Removes the masks from the stream of one side, in place: headers and keys stay, so every octet keeps its offset.
+    """Removes the masks from the WebSocket frames of one side.
 
-    Pass the octets to `feed` in order, and to `skip` the number of octets lost inside a payload.
+    Headers and masking keys remain, so every octet keeps its stream offset. Pass the octets to `feed` in order, and the
+    number of lost octets to `skip`.
     """
 
     __slots__ = ("_in_head", "_key", "_left", "_start")
@@ -93,7 +97,7 @@ class Unmasking:
         """The masking key, rotated to the next octet; empty if the payload is not masked."""
 
     def feed(self, octets: bytes) -> bytes:
-        """Return the octets without their masks."""
+        """Return the next octets of the side without their masks."""
         at = self._pass_head(octets) if self._in_head else 0
         length = len(octets)
         masks: list[bytes] = []
@@ -120,7 +124,7 @@ class Unmasking:
             self._key = self._key[turn:] + self._key[:turn]
 
     def _pass_head(self, octets: bytes) -> int:
-        """Return how many octets belong to the HTTP head."""
+        """Return how many of the octets belong to the HTTP head."""
         seen = self._start + octets
         end = seen.find(HEAD_END)
         if end < 0:
@@ -131,7 +135,7 @@ class Unmasking:
         return stop
 
     def _pass_header(self, octets: bytes, at: int) -> int:
-        """Return the index after the header, or after its available part."""
+        """Read the frame header at index `at`; return the index after it, or after its available part."""
         if self._start or len(octets) - at < LARGEST_HEADER:
             return at + self._read_header(octets[at : at + LARGEST_HEADER])
         second = octets[at + 1]
@@ -146,7 +150,7 @@ class Unmasking:
         return at
 
     def _read_header(self, octets: bytes) -> int:
-        """Return how many octets belong to the current header."""
+        """Return how many of the octets belong to the current frame header."""
         seen = self._start + octets
         reader = Reader(seen, 0, len(seen), 0)
         try:

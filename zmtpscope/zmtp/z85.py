@@ -11,7 +11,7 @@ _DIGITS = bytes(ALPHABET.index(chr(octet)) if chr(octet) in ALPHABET else _NO_DI
 
 
 def encode(octets: bytes) -> str:
-    """Encode octets, which are a multiple of 4."""
+    """Encode octets as Z85 text. Their number is a multiple of 4."""
     digits = []
     for start in range(0, len(octets), 4):
         number = int.from_bytes(octets[start : start + 4])
@@ -20,8 +20,10 @@ def encode(octets: bytes) -> str:
 
 
 def decode(text: bytes) -> bytes:
-    """Decode a text with a length that is a multiple of 5. Raises ValueError. A key takes about 2 us, and each line
-    of a key log has two."""
+    """Decode Z85 text, whose length is a multiple of 5. Raises ValueError.
+
+    A key takes about 2 us, and each line of a key log has two.
+    """
     digits = text.translate(_DIGITS)
     if _NO_DIGIT in digits:
         raise ValueError("a character is not in the alphabet of Z85")

@@ -22,7 +22,10 @@ CONTROL_NAMES = {CLOSE: "WS-CLOSE", PING: "WS-PING", PONG: "WS-PONG"}
 
 
 def read_header_zws(reader: Reader) -> tuple[int, int]:
-    """Parse all WebSocket headers of a message and its flags octet; return ZMTP flags and body size. Raises `Cut`."""
+    """Parse the WebSocket headers of a message, and its ZWS flags octet.
+
+    Returns (ZMTP flags, body size in octets). Raises `Cut`.
+    """
     size = 0
     while True:
         header = read_frame_header(reader)
@@ -35,7 +38,7 @@ def read_header_zws(reader: Reader) -> tuple[int, int]:
 
 
 def read_flags(reader: Reader) -> int:
-    """Parse the flags octet into ZMTP flags; in ZWS bit 1 is COMMAND (D38)."""
+    """Parse the flags octet of ZWS; return the equal ZMTP flags. In ZWS bit 1 is COMMAND (D38)."""
     flags = reader.u8("zws.flags")
     reader.bits(FLAG_BITS)
     if flags > ZWS_COMMAND:
@@ -56,7 +59,7 @@ def begins_with_control(reader: Reader) -> bool:
 
 
 def read_control(reader: Reader, fields: Fields) -> None:
-    """Parse a ping, a pong, or a close with code and reason."""
+    """Parse a WebSocket ping, pong or close (with code and reason)."""
     header = read_frame_header(reader)
     fields["size"] = header.size
     fields["name"] = CONTROL_NAMES[header.opcode]

@@ -2,7 +2,7 @@
 
 The input is without masks (`websocket.Unmasking`). A message may consist of several WebSocket frames, with control
 frames between them. Once complete, it is rearranged in place: all headers first, then all payloads, so that its body is
-contiguous. Source 1 is this stream.
+contiguous. Records name this stream `source` 1.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ LARGEST_IN_FRAGMENTS = 1 << 20
 
 
 class ZwsReader(SideReader):
-    """Reads the units of one side; `form` is the HTTP request or response that it starts with.
+    """Parses the octets of one side of a ZWS connection.
 
-    `chosen` is the agreed mechanism or None. If `version` is None, nothing after the HTTP head is read.
+    `form` is the HTTP request or response that it starts with. `chosen` is the agreed mechanism or None. If `version`
+    is None, nothing after the HTTP head is parsed.
     """
 
     moves: list[tuple[int, bytes]]
@@ -160,7 +161,7 @@ class ZwsReader(SideReader):
         return self._read_data(reader, header, stop)
 
     def _break_off(self, reader: Reader) -> bool:
-        """Skip the current message: it stays incomplete because another one starts."""
+        """Skip a message that stays incomplete, since another one starts before its last frame."""
         detail = "a message begins inside another message"
         self._remark(
             reader.unit,
@@ -190,7 +191,7 @@ class ZwsReader(SideReader):
             reader.finding("ZWS-06", reader.unit, reader.offset - reader.unit, None, detail)
 
     def _read_control(self, reader: Reader, header: FrameHeader, stop: int) -> bool:
-        """Read a control frame, or skip an invalid one."""
+        """Parse the control frame before index `stop`, or skip an invalid one. Returns whether it was complete."""
         if header.opcode not in CONTROL_NAMES or header.size > LARGEST_CONTROL:
             return self._pass(reader, stop)
         if stop > len(reader.data):
@@ -231,7 +232,7 @@ class ZwsReader(SideReader):
         return self._put_together(reader, stop)
 
     def _read_message_of(self, reader: Reader, size: int, stop: int) -> bool:
-        """Read a contiguous message, up to index `stop`."""
+        """Parse a message of one WebSocket frame, with a payload of `size` octets up to index `stop`."""
         if size == 0:
             reader.finding("ZWS-01", self.position, reader.offset - self.position)
             return self._pass(reader, stop)
@@ -245,7 +246,10 @@ class ZwsReader(SideReader):
         return self._read_body(reader, flags, size - 1)
 
     def _put_together(self, reader: Reader, stop: int) -> bool:
-        """Rearrange a message, headers first, and read it."""
+        """Rearrange a message of several WebSocket frames, headers first, and parse it.
+
+        Its last octet is before `stop`.
+        """
         heads, bodies = [], []
         walk = Reader(reader.data, self.position - reader.base, stop, reader.base)
         while walk.position < stop:
@@ -280,7 +284,7 @@ class ZwsReader(SideReader):
             self._next = offset
 
     def _pass(self, reader: Reader, stop: int) -> bool:
-        """Skip a frame without ZMTP."""
+        """Skip a WebSocket frame that contains no ZMTP."""
         if reader.findings:
             self._remark(reader.unit, reader.offset, reader.findings)
         if self._next is None:

@@ -15,5 +15,8 @@ MECHANISMS: dict[str, Mechanism] = {each.name: each for each in (NULL, PLAIN, CU
 
 
 def mechanism_named(name: str | None) -> Mechanism | None:
-    """Return the mechanism, None if it is unknown, or `UNSEEN` if no greeting was captured (name None)."""
+    """Return the mechanism with this name, or None if it is unknown.
+
+    For `name` None (no greeting was captured) returns `UNSEEN`.
+    """
     return UNSEEN if name is None else MECHANISMS.get(name)

@@ -47,7 +47,10 @@ FLAG_BITS = (
 
 
 class Box(NamedTuple):
-    """The box of a command: from index `start` to the end of the body; its nonce is `prefix` and the octets `nonce`."""
+    """Where the encrypted box of a command lies: from index `start` to the end of the command body.
+
+    Its 24-octet nonce is `prefix` and the octets of the body at `nonce`.
+    """
 
     prefix: bytes
     nonce: slice
@@ -94,7 +97,7 @@ def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def _read_signature(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse the 64 zeros that prove that the client knows the server's key."""
+    """Parse the decrypted contents of HELLO: 64 zeros, which prove that the client knows the server's key."""
     reader.rest("curve.hello.signature")
 
 
@@ -126,7 +129,8 @@ def read_initiate(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def _read_client(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse the client's long-term key, the vouch for its transient key, and metadata."""
+    """Parse the decrypted contents of INITIATE: the client's long-term key, a vouch for its transient key, and
+    metadata."""
     key = reader.octets("curve.client_longterm", KEY_SIZE)
     fields["client_longterm_key"] = z85.encode(key)
     reader.octets("curve.vouch.nonce", 16)
@@ -146,7 +150,10 @@ def read_ready(reader: Reader, regime: Regime, fields: Fields) -> None:
 def _read_box(
     reader: Reader, regime: Regime, fields: Fields, name: str, read: Callable[[Reader, Regime, Fields], None]
 ) -> None:
-    """Parse the box at the end of a body; `read` parses its contents if they are decrypted."""
+    """Add the box at the end of a command body, as the field `name`.
+
+    If the box is decrypted, `read` parses its contents.
+    """
     if not regime.opened:
         reader.rest(name)
         return
@@ -156,8 +163,10 @@ def _read_box(
 
 
 def _guess(fields: Fields, size: int) -> None:
-    """Guess socket types from the size of encrypted metadata that may contain only Socket-Type and Identity (curve.md
-    5)."""
+    """Guess the socket types from the size of encrypted metadata (curve.md 5).
+
+    The metadata may contain only Socket-Type and Identity. `size` is in octets.
+    """
     fields["metadata_size"] = size
     exactly = [name for name in PEERS if _metadata_size(name) == size]
     identified = [name for name in sorted(IDENTIFIED) if _metadata_size(name) < size]
@@ -166,7 +175,7 @@ def _guess(fields: Fields, size: int) -> None:
 
 
 def _metadata_size(socket_type: str) -> int:
-    """Return the octets of metadata with this socket type and, if the type has one, an empty identity."""
+    """Return the size in octets of metadata with this socket type and, if the type has one, an empty identity."""
     identity = len("Identity") + 5 if socket_type in IDENTIFIED else 0
     return len("Socket-Type") + 5 + len(socket_type) + identity
 
@@ -200,7 +209,7 @@ def _body_size(reader: Reader) -> int:
 
 
 def _refuse(reader: Reader, regime: Regime, fields: Fields, finding: str) -> None:
-    """Report a body of the wrong size; store it without a layout."""
+    """Report a command body of the wrong size as `finding`, and keep its first octets as plain data."""
     reader.finding(finding, *reader.size_span)
     read_opaque(reader, regime, fields)
 
@@ -223,11 +232,11 @@ class Nonces:
         return None if self._little is not False or self._previous is None else self._previous + 1
 
     def passed(self, nonce: int) -> None:
-        """Note that all nonces from `next` to `nonce` have occurred in order."""
+        """Skip the nonces from `next` to `nonce`, which the scanner has found to be consecutive."""
         self._previous = nonce
 
     def judge(self, reader: Reader, nonce: int, start: int) -> None:
-        """Check `nonce`, read as big-endian at stream offset `start`."""
+        """Compare `nonce`, a big-endian number at stream offset `start`, with the next expected one."""
         previous, self._previous = self._previous, nonce
         if previous is None:
             return

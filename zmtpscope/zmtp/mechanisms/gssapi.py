@@ -20,7 +20,7 @@ _MESSAGES = {b"\1\0": "Kerberos 5 AP-REQ", b"\2\0": "Kerberos 5 AP-REP", b"\3\0"
 
 
 def kind_of_token(head: bytes) -> str | None:
-    """Return the kind of a token from its first octets, or None."""
+    """Return the kind of a GSSAPI token from its first octets, such as "Kerberos 5 AP-REQ"; None if it is unknown."""
     kerberos = _KERBEROS.match(head)
     if kerberos is not None and kerberos[1] in _MESSAGES:
         return _MESSAGES[kerberos[1]]

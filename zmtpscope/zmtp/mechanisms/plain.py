@@ -49,7 +49,7 @@ def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
 
 
 def read_unknown(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Store all data as a password: it may be a HELLO with an unknown layout."""
+    """Store the data of an unknown command as a password, since it may be a misspelt HELLO."""
     if reader.left:
         fields["password"] = reader.text("plain.password", reader.left)
 

@@ -13,7 +13,10 @@ from zmtpscope.zmtp.regime import Regime
 
 
 def read_hello(reader: Reader, regime: Regime, fields: Fields) -> None:
-    """Parse HELLO of CURVE if size and version match, otherwise of PLAIN, so that a password is recognised."""
+    """Parse a HELLO whose mechanism was not captured.
+
+    It is a HELLO of CURVE if size and version match. Otherwise it is parsed as PLAIN, so that passwords are masked.
+    """
     of_curve = reader.offset + reader.left - reader.body == curve.HELLO_SIZE and reader.starts_with(b"\1\0")
     read = curve.read_hello if of_curve else plain.read_hello
     read(reader, regime, fields)

@@ -1,4 +1,7 @@
-"""Reasons why a connection cannot continue, or why the other side closed it. `str()` names the step that failed."""
+"""Exceptions of `Peer`: why a connection cannot continue, or why the other side closed it.
+
+`str()` names the step that failed.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from zmtpscope.zmtp.reader import Finding
 
 
 class PeerError(Exception):
-    """The connection has failed. Earlier events are valid, and `Peer.outgoing` may return a final ERROR to send.
+    """The connection has failed.
 
-    `text` may contain octets of the other side, escaped if unprintable.
+    Events before the error are valid, and `Peer.outgoing` may return a last ERROR to send. `text` may quote octets of
+    the other side, escaped if unprintable.
     """
 
     def __init__(self, text: str) -> None:
@@ -30,7 +34,7 @@ class Mismatch(PeerError):
 
 
 class Refused(PeerError):
-    """A login or key was refused: ours by the other side, or theirs by us."""
+    """Credentials were refused: ours by the other side, or the other side's by us."""
 
 
 class UnfitSocketType(PeerError):
@@ -42,11 +46,11 @@ class Violation(PeerError):
 
 
 class TooSlow(PeerError):
-    """The other side exceeded a time limit, or sent no sign of life."""
+    """The other side exceeded a time limit of the handshake, or its heartbeats ceased."""
 
 
 class ClosedHalfWay(PeerError):
-    """The other side closed inside the greeting, the handshake or a message."""
+    """The other side closed before its greeting, handshake or message was complete."""
 
 
 def _printable(character: str) -> str:
@@ -77,7 +81,7 @@ _SILENTLY: dict[tuple[str, str], tuple[type[PeerError], str]] = {
 
 
 def why_greeting_ended(settings: Settings, version: str | None, received: int) -> PeerError:
-    """Return the error for a close after `received` octets of the greeting."""
+    """Return the error for a close by the other side after `received` octets of its greeting."""
     if not received:
         return ClosedHalfWay("the other side closed without sending data")
     what = f"the other side closed after {counted(received, 'octet')} of its greeting"
@@ -88,8 +92,10 @@ def why_greeting_ended(settings: Settings, version: str | None, received: int) -
 
 
 def why_handshake_ended(settings: Settings, awaited: str, sent: str | None, *, cut: bool) -> PeerError:
-    """Return the error for a peer that closed before it sent the command `awaited`, or within it (`cut`). `sent` is the
-    last command that we sent."""
+    """Return the error for a close by the other side before its command `awaited`.
+
+    `cut`: it closed inside that command. `sent` is the last command that we sent.
+    """
     if cut:
         return ClosedHalfWay(f"the other side closed inside a command, before its {awaited} was complete")
     if sent is None:

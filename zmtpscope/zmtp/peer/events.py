@@ -1,4 +1,4 @@
-"""Actions of the other side, in stream order."""
+"""Events of `Peer`: actions of the other side, in stream order."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 class Ready(NamedTuple):
     """The handshake is complete: messages may be sent.
 
-    `mechanism` is None below 3.0. The other fields are the other side's; `socket_type` and `identity` are None if its
-    version or READY lacks them.
+    All fields describe the other side. `mechanism` is None below 3.0; `socket_type` and `identity` are None if its
+    version or its READY lacks them.
     """
 
     version: str
@@ -20,7 +20,10 @@ class Ready(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A whole message; `envelope` contains the addresses before the delimiter (REP)."""
+    """A complete message.
+
+    `envelope` contains the addresses before the empty delimiter frame, for a REP to reply with.
+    """
 
     parts: list[bytes]
     envelope: tuple[bytes, ...] = ()

@@ -1,4 +1,4 @@
-"""Send our greeting in pieces, for older peers (wire.md 9.1), and settle the version."""
+"""Send our greeting piece by piece, so that older peers understand it (wire.md 9.1), and determine the version."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _OTHERS = {b"GET ": "HTTP", b"HTTP/": "HTTP", b"\x16\x03": "TLS", b"\x15\x03": "
 
 
 class GreetingSender:
-    """Sends the greeting as far as allowed. Octets 10 and 11 rule out 1.0 and 2.0: both wait for the other side's
-    version.
+    """Sends each part of our greeting as soon as the other side's octets permit it.
 
-    `decision` is made by the same function as an observer's.
+    Octets 10 and 11 would exclude 1.0 and 2.0, so they are not sent until the other side has shown its version.
+    `decision` is the result of `negotiate`, as for captured traffic.
     """
 
     decision: Decision | None = None
@@ -54,13 +54,15 @@ class GreetingSender:
         return self._send(SIGNATURE_SIZE if oldest == "1.0" else SIGNATURE_SIZE + 1)
 
     def introduce(self, settings: Settings) -> None:
-        """Announce the socket type of `settings`, which was withheld until now."""
+        """Set the socket type, which was withheld until now."""
         self._settings = settings
         self._waits = False
 
     def answer(self, received: bytes) -> bytes:
-        """Return the octets to send after receiving `received` in all; set `decision` once settled. Raises
-        `PeerError`."""
+        """Return the octets to send next, given all octets `received` so far.
+
+        Sets `decision` once the version is known. Raises `PeerError`.
+        """
         prefix = received[:PREFIX_LIMIT]
         kind = classify(prefix)
         if kind is Class.ALIEN:
@@ -118,7 +120,7 @@ class GreetingSender:
         return build_greeting_2(self._settings.socket_type, self._settings.identity, padding=padding, revision=revision)
 
     def _downgrade(self, greeting: bytes) -> bytes:
-        """Continue as an older peer, whose greeting starts with the octets sent so far."""
+        """Return the rest of our greeting in an older version; it follows the octets already sent."""
         self._whole = greeting
         return self._send(len(greeting))
 
@@ -133,7 +135,7 @@ def _too_new(theirs: str, ours: str) -> Mismatch:
 
 
 def shown(octets: bytes) -> str:
-    """Format the first line or octets, and the protocol if known."""
+    """Format the first line of a text protocol, or the first octets, and name the protocol if it is known."""
     line = octets[:_SHOWN].partition(b"\r\n")[0]
     readable = line.isascii() and line.decode("ascii").isprintable()
     shown = repr(line.decode("ascii")) if readable else octets[:16].hex(" ")

@@ -1,4 +1,4 @@
-"""One side's part in the handshake of each mechanism (wire.md 8, curve.md): credentials, keys, admission."""
+"""Our side of the handshake with each mechanism (wire.md 8, curve.md): credentials, keys, access decisions."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ SIGNATURE = bytes(64)
 
 
 class Part:
-    """Our part in a NULL handshake, which other mechanisms extend. `last_word` is an ERROR to send after `answer`
-    has raised."""
+    """Our side of a NULL handshake, and the base class for other mechanisms.
+
+    `last_word` is an ERROR to send after `answer` has raised an exception.
+    """
 
     last_word = b""
     content: OpenedReader | None = None
@@ -79,12 +81,12 @@ class Part:
         return self._mine[self._sent - 1] if self._sent else None
 
     def begin(self) -> Iterator[bytes]:
-        """Yield the octets that start our part; none for a server."""
+        """Yield the octets of our first command; none for a server, which waits for the client."""
         if self.role != "server":
             yield self._step()
 
     def introduce(self, settings: Settings) -> Iterator[bytes]:
-        """Yield our first command, for the socket of `settings`. Raises `UnfitSocketType`."""
+        """Yield our READY or INITIATE, with the socket type of `settings`. Raises `UnfitSocketType`."""
         self.waits = False
         self.metadata, self._socket_type = settings.metadata, settings.socket_type
         self._learn(self.facts)
@@ -92,7 +94,10 @@ class Part:
             yield self._step()
 
     def answer(self, event: Command, octets: bytes) -> Iterator[bytes]:
-        """Process a command and its frame; yield our reply. Raises `PeerError`."""
+        """Process a handshake command of the other side; yield the octets to send in reply.
+
+        `octets` is the frame of the command. Raises `PeerError`.
+        """
         name = event.fields.get("name")
         if name == "ERROR":
             raise self.refused(str(event.fields.get("reason") or ""))
@@ -110,7 +115,7 @@ class Part:
         return Refused(why)
 
     def _send_error(self, reason: str) -> None:
-        """Make ERROR our last command, if we are the server."""
+        """Set the ERROR to send before closing, if we are the server; `reason` is its text."""
         if self.role == "server":
             body = build_command(self.mechanism.name, "ERROR", {"reason": reason})
             self.last_word = build_frame(Framing.V2, body, command=True)
@@ -128,7 +133,7 @@ class Part:
         self._learn(event.fields)
 
     def _learn(self, facts: Fields) -> None:
-        """Store the other side's metadata; check its socket type."""
+        """Store the metadata of the other side, and check that its socket type fits ours."""
         self.facts = facts
         theirs = facts.get("socket_type")
         if theirs is not None and not self.waits and not may_meet(self._socket_type, theirs):
@@ -148,7 +153,7 @@ class Part:
         raise NotImplementedError
 
     def open(self, body: bytes) -> bytes | None:
-        """Decrypt the body of a MESSAGE into its flags octet and data; None if decryption fails."""
+        """Decrypt the body of a MESSAGE; return its flags octet and data, or None if decryption fails."""
         raise NotImplementedError
 
 
@@ -173,9 +178,9 @@ class PlainPart(Part):
 
 
 class CurvePart(Part):
-    """Our part in a CURVE handshake.
+    """Our side of a CURVE handshake.
 
-    `key_line` is the key log entry that decrypts the connection (curve.md 6).
+    `key_line` is the line of a key log that decrypts this connection (curve.md 6).
     """
 
     key_line: tuple[str, ...] = ()
@@ -203,7 +208,10 @@ class CurvePart(Part):
         return self.crypto.seal_box(content, BOXES[name].prefix + octets, key)
 
     def _opened(self, event: Command, octets: bytes, key: bytes) -> tuple[Fields, dict[str, bytes]]:
-        """Decrypt a handshake command into its fields, and its octets by field name. Raises `Refused` if that fails."""
+        """Decrypt a handshake command; return its fields, and the octets of each field by name.
+
+        `octets` is the frame of the command, `key` the shared key. Raises `Refused` if decryption fails.
+        """
         name = str(event.fields["name"])
         box = BOXES[name]
         header = len(octets) - int(event.fields["size"])

@@ -1,4 +1,4 @@
-"""Time limits for silence of the other side: by our PINGs, and by the TTL of its own (37/ZMTP, wire.md 10.3)."""
+"""Time limits for silence of the other side: after our PING, and by the TTL of its PINGs (37/ZMTP, wire.md 10.3)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from zmtpscope.zmtp.peer.settings import Heartbeat
 
 
 class Heartbeats:
-    """Times are seconds; `ours` is None if this end sends no heartbeat."""
+    """When to send a PING, and when the other side has been silent for too long. Times are in seconds.
+
+    In the methods, `ours` are the settings of our heartbeat; None: we send no PING.
+    """
 
     def __init__(self, now: float) -> None:
         self._last_received = self._pinged = now
@@ -15,12 +18,12 @@ class Heartbeats:
         self._their_ttl = 0.0
 
     def note_received(self, now: float) -> None:
-        """Note received octets, which all count as a PONG."""
+        """Note that octets were received at `now`. Any octets count as a PONG."""
         self._last_received = now
         self._awaits_pong = False
 
     def begin(self) -> None:
-        """Start with the traffic: the first PING is due one interval after the last octets."""
+        """Start counting when the handshake is complete: the first PING is due one interval after the last octets."""
         self._pinged = self._last_received
 
     def ping(self, now: float) -> None:
@@ -31,7 +34,7 @@ class Heartbeats:
         self._their_ttl = ttl
 
     def deadline(self, ours: Heartbeat | None) -> float | None:
-        """Return the time of the next `is_ping_due` call; None: not before octets are received."""
+        """Return when to call `is_ping_due` next; None: wait for octets."""
         times = []
         if ours is not None:
             times.append(self._pinged + (ours.timeout if self._awaits_pong else ours.interval))
@@ -40,7 +43,7 @@ class Heartbeats:
         return min(times, default=None)
 
     def is_ping_due(self, ours: Heartbeat | None, now: float) -> bool:
-        """Whether to send a PING. Raises `TooSlow` after too long a silence."""
+        """Whether a PING must be sent now. Raises `TooSlow` if the other side has been silent for too long."""
         if self._their_ttl and now >= self._last_received + self._their_ttl:
             raise TooSlow(f"the other side was silent for longer than the {self._their_ttl:g} s of its own PING")
         if ours is None:

@@ -12,7 +12,7 @@ from zmtpscope.zmtp.traffic import LARGEST_GROUP
 
 
 class MessageLayout(Enum):
-    """Frames around the parts of a message."""
+    """The frames that a socket type adds before the parts of a message, such as an empty delimiter."""
 
     PLAIN = "the parts as they are"
     DELIMITED = "an empty frame, the parts"
@@ -42,7 +42,10 @@ PATTERNS = {
 
 
 def outgoing(socket_type: str, parts: list[bytes], envelope: list[bytes]) -> list[bytes]:
-    """Return the frames to send. Raises `ValueError` if the socket type cannot send it."""
+    """Return the frames of a message with `parts`; `envelope` is the return address that a REP sends first.
+
+    Raises `ValueError` if the socket type cannot send this message.
+    """
     pattern = PATTERNS[socket_type]
     if not pattern.sends:
         raise ValueError(f"a {socket_type} socket sends no messages")

@@ -1,6 +1,6 @@
-"""One end of a connection, without I/O: octets and time in, events and octets out.
+"""A ZMTP peer without I/O: takes received octets and the time, returns events and octets to send.
 
-Reader, version negotiation and builders are those of an observer.
+It parses, negotiates and builds with the code that reads captured traffic.
 """
 
 from __future__ import annotations
@@ -49,13 +49,12 @@ SMALL = 1 << 14
 class Peer:
     """A ZMTP peer of one socket type, for one connection. Times are seconds of any monotonic clock.
 
-    Call `receive` with received octets, `end` when the other side closes, and `tick` at `deadline`; then send
-    `outgoing` and process `events`. These three methods raise `PeerError` if the connection cannot continue; `outgoing`
-    and `events` then return a final ERROR and the earlier events.
+    Call `receive` with received octets, `end` when the other side closes, and `tick` at `deadline`. After each call,
+    send `outgoing` and process `events`. The calls raise `PeerError` if the connection cannot continue; `outgoing` and
+    `events` then still return a last ERROR, and the events before it.
 
-    Time and memory are bounded: it keeps at most one handshake command or message.
-
-    A peer that `waits` sends only version and mechanism until `introduce`, and accepts any socket type meanwhile.
+    Time and memory are bounded: at most one handshake command or message is buffered. With `waits`, the peer sends only
+    version and mechanism until `introduce`, and accepts any socket type until then.
     """
 
     version: str | None = None
@@ -115,12 +114,12 @@ class Peer:
 
     @property
     def missing_octets(self) -> int:
-        """Octets missing before anything can be read."""
+        """How many more octets must be received before any can be parsed."""
         return max(0, self._wanted - self._stop)
 
     @property
     def key_line(self) -> tuple[str, ...]:
-        """The key log entry that decrypts this connection (curve.md 6); empty without CURVE."""
+        """The line of a key log that decrypts this connection (curve.md 6); empty without CURVE."""
         return self._part.key_line if isinstance(self._part, CurvePart) else ()
 
     @property
@@ -145,7 +144,7 @@ class Peer:
         self._read(data)
 
     def end(self) -> None:
-        """Process a close by the other side. Raises `PeerError` inside the handshake or a message."""
+        """Process a close by the other side. Raises `PeerError` if the handshake or a message is incomplete."""
         cut = self._reader is not None and (self._held is not None or self._reader.position < self._stop)
         if self.ready:
             if cut or self._parts:
@@ -157,19 +156,22 @@ class Peer:
         raise why_handshake_ended(self.settings, part.awaited, part.last_sent, cut=cut)
 
     def let_go(self) -> None:
-        """Free incomplete data once the connection has ended."""
+        """Free the octets of an incomplete message after the connection has ended."""
         self._chunks, self._parts, self._held = [], [], None
         self._base, self._size = self._stop, 0
 
     @property
     def deadline(self) -> float | None:
-        """Return when to call `tick`; None: not before octets are received."""
+        """When to call `tick` next; None: wait for octets."""
         if not self.ready:
             return self._started + self.settings.limits.handshake
         return self._heartbeats.deadline(self._our_heartbeat)
 
     def tick(self, now: float) -> None:
-        """Send a PING if it is due, or raise `TooSlow`. No effect before `deadline`."""
+        """Send a PING if one is due, or raise `TooSlow` if the other side is silent.
+
+        Before `deadline` nothing is done.
+        """
         if not self.ready:
             limit = self.settings.limits.handshake
             if now >= self._started + limit:
@@ -179,7 +181,10 @@ class Peer:
             self.ping(now)
 
     def introduce(self, socket_type: str) -> None:
-        """Stop waiting, as a socket of this type. Raises `PeerError` if it does not fit."""
+        """Complete a handshake that `waits`, as a socket of this type.
+
+        Raises `PeerError` if the other side's socket type does not fit.
+        """
         oldest = self.version or self.settings.oldest
         if socket_type in DRAFT and oldest is not None and oldest < "3.0":
             if self.version is not None:
@@ -199,9 +204,10 @@ class Peer:
     # -- sending ------------------------------------------------------------------------------------------------------
 
     def send(self, parts: Sequence[bytes], envelope: Sequence[bytes] = ()) -> bool:
-        """Send a message; REP first sends the envelope of the request.
+        """Send a message. A REP puts the `envelope` of the request before it.
 
-        Returns False if the other side has not subscribed to it. Raises `ValueError` if the socket type cannot send it.
+        Returns False if the other side has not subscribed to the message. Raises `ValueError` if the socket type cannot
+        send it.
         """
         frames = outgoing(self.settings.socket_type, [*parts], [*envelope])
         self._must_be_ready()
@@ -219,7 +225,7 @@ class Peer:
         return True
 
     def subscribe(self, topic: bytes) -> None:
-        """Subscribe by a command on 3.1, otherwise by a message (wire.md 10.2)."""
+        """Subscribe to `topic`: by a SUBSCRIBE command on 3.1, otherwise by a subscription message (wire.md 10.2)."""
         self._subscribe("SUBSCRIBE", topic)
 
     def cancel(self, topic: bytes) -> None:
@@ -286,7 +292,7 @@ class Peer:
         return f"the other side sent {'only part of its greeting' if self._stop else 'no data'}"
 
     def _suspicion(self) -> str:
-        """Return a possible reason why the awaited command is missing, or ""."""
+        """Return a possible reason why the other side does not send its next handshake command, or ""."""
         waits = self._part is not None and self._part.role == "server" and self._part.awaited == "HELLO"
         return ": it may be a server, like this side" if waits else ""
 
@@ -308,7 +314,7 @@ class Peer:
         self._wanted = reader.wanted if self._held is None else self._held[1] + self._held[2]
 
     def _join_small(self) -> None:
-        """Join the last two chunks if both are small."""
+        """Join the last two chunks of received octets if both are small."""
         if len(self._chunks) > 1 and len(self._chunks[-1]) < SMALL and len(self._chunks[-2]) < SMALL:
             self._chunks[-2:] = [self._chunks[-2] + self._chunks[-1]]
 
@@ -368,7 +374,10 @@ class Peer:
             raise self._part.refused(str(fields.get("reason") or ""))
 
     def _handle_frames(self, data: bytes | bytearray, base: int, rows: list[Row]) -> None:
-        """Process message frames, of which the last may be incomplete."""
+        """Process message frames, of which the last may be incomplete.
+
+        `rows` are their (offset, body offset, size, flags); `data[0]` has the stream offset `base`.
+        """
         stop, limit = base + len(data), self.settings.limits.message
         sealed: list[Row] = []
         for row in rows:
@@ -448,7 +457,10 @@ class Peer:
             raise ValueError("cannot send before the handshake is complete")
 
     def wants(self, first: bytes) -> bool:
-        """Whether the other side wants messages with this first frame; True if no subscription is needed, as in 1.0."""
+        """Whether the other side has subscribed to messages with this first frame.
+
+        True if the sender does not filter: other socket types, and 1.0.
+        """
         if self._publishes and self.version != "1.0":
             return self._content_reader.memberships.has_topic_of(first)
         return not self._has_groups or self._content_reader.memberships.has_group(first)
@@ -480,6 +492,9 @@ class Peer:
             self._out.append(build_frame(self._framing, body, command=True))
 
     def _seal(self, flags: int, data: bytes) -> None:
-        """Send a MESSAGE in a message frame: libzmq loses MESSAGEs in command frames (D2)."""
+        """Send a message part encrypted.
+
+        The MESSAGE is a message frame, because libzmq loses MESSAGEs in command frames (D2).
+        """
         assert self._part is not None
         self._out.append(build_frame(self._framing, self._part.seal(flags, data)))

@@ -63,7 +63,8 @@ class PlainServer:
 
 @dataclass(frozen=True, slots=True)
 class CurveClient:
-    """CURVE settings of a client. `server_key` is S, `secret` is c (curve.md 1), 32 octets each."""
+    """CURVE settings of a client: the server's public long-term key and the client's secret long-term key, 32 octets
+    each."""
 
     mechanism: ClassVar[str] = "CURVE"
     role: ClassVar[str | None] = "client"
@@ -79,7 +80,11 @@ class CurveClient:
 
 @dataclass(frozen=True, slots=True)
 class CurveServer:
-    """CURVE settings of a server. `secret` is s; `allows(C)` decides by the client's long-term key; None admits all."""
+    """CURVE settings of a server.
+
+    `secret` is its secret long-term key. `allows` accepts or refuses a client by its public long-term key; None accepts
+    all.
+    """
 
     mechanism: ClassVar[str] = "CURVE"
     role: ClassVar[str | None] = "server"
@@ -111,7 +116,10 @@ class Heartbeat(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Limits for the other side: `handshake` in seconds, `message` in octets (plus `PART_COST` for each part)."""
+    """Limits for the other side.
+
+    `handshake`: seconds. `message`: octets, where each part counts `PART_COST` more than its size.
+    """
 
     handshake: float = 30.0
     message: int = 64 << 20
@@ -125,8 +133,8 @@ PART_COST = 64
 class Settings:
     """Settings of one socket. Raises `ValueError` if they are invalid.
 
-    `properties` are further metadata. `version` is the newest version to speak, `oldest` the oldest to accept: by
-    default 1.0, or 3.0 if security, properties or a draft socket type require it.
+    `properties` are added to the metadata. `version` is the newest version to speak, `oldest` the oldest to accept; its
+    default is 1.0, or 3.0 if security, properties or a draft socket type require 3.x.
     """
 
     socket_type: str
@@ -175,7 +183,7 @@ class Settings:
 
     @property
     def metadata(self) -> dict[str, str | list[dict[str, str]]]:
-        """READY and INITIATE in libzmq's order (wire.md 7.2)."""
+        """The properties of READY or INITIATE, in the order of libzmq (wire.md 7.2)."""
         named = [("Socket-Type", self.socket_type)]
         if self.socket_type in IDENTIFIED or self.identity:
             named.append(("Identity", self.identity))
