@@ -44,7 +44,8 @@ def _explain(context: click.Context, parameter: click.Parameter, name: str | Non
 
     for rule in RULES.values() if name == "all" else [RULES[each] for each in _rules(context, parameter, (name,))]:
         click.echo(f"{rule.severity:<5} {rule.id}: {rule.title}")
-        for text in (*rule.explanation.split("\n"), f"Refuted by: {rule.refuted_by}"):
+        refuted_by = "\n" * rule.refuted_by.startswith("* ") + rule.refuted_by
+        for text in f"{rule.explanation}\nRefuted by: {refuted_by}".split("\n"):
             indent = "        " if text.startswith("* ") else "      "
             for line in textwrap.wrap(text, 110, initial_indent="      ", subsequent_indent=indent):
                 click.echo(line)

@@ -131,10 +131,11 @@ class Diagnosis:
 class Rule(NamedTuple):
     """A rule of `check`. `title` names the problem.
 
-    `explanation` is the text of `check --explain`: conditions, inference, and the limits of a capture. A line that
-    begins with `* ` is an item of a list. `refuted_by` names the evidence that excludes the problem, in one sentence;
-    `find` looks for it first. Diagnoses of the rules in `consequences` are printed below the diagnosis of this rule, if
-    they share a connection. An aside is reported in one closing line, and only if there is no problem.
+    `explanation` is the text of `check --explain`: conditions, inference, and the limits of a capture. `refuted_by`
+    names the evidence that excludes the problem, as one sentence or a list; `find` looks for it first. A line of both
+    that begins with `* ` is an item of a list. Diagnoses of the rules in `consequences` are printed below the diagnosis
+    of this rule, if they share a connection. A diagnosis of an aside is reported in one closing line, and only if there
+    is no problem.
     """
 
     id: str

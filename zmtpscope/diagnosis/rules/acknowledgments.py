@@ -248,13 +248,16 @@ TABLE = (
         "packets-lost",
         "warn",
         "The path loses packets",
-        "TCP sent data of one side again because it was not acknowledged, or data arrived 10 ms or more after later "
-        "data. This happened at least eight times, or four times if that is one in eight segments or more, and each "
-        "time the data was acknowledged within a second. The acknowledgments may have been lost instead, on the way "
-        "back. The programs lose nothing, but messages arrive late, and later ones wait for them. A note if it "
-        "concerns less than one in twenty segments, as when a fast sender fills a queue on the path.",
-        "One in three octets or more is in the capture twice, as in captures on several interfaces; gaps that are "
-        "acknowledged without being filled are losses of the capture.",
+        "Packets from one host to the other were lost on the path. Each loss shows in one of two ways: TCP sent data "
+        "again because no acknowledgment arrived, or data arrived 10 ms or more after later data. All of this data "
+        "was acknowledged within a second.\n"
+        "* Reported for at least eight losses of one side, or for four if at least one segment in eight was lost.\n"
+        "* The programs lose no message. A message that arrives late also delays the messages after it.\n"
+        "* The data may have arrived, and only its acknowledgment was lost on the way back.\n"
+        "* A note if less than one segment in twenty was lost, as when a fast sender fills a queue on the path.",
+        "* At least one octet in three is in the capture twice, as in captures on several interfaces.\n"
+        "* The receiver acknowledged the missing octets, and no host sent them again: the capture lost them, not the "
+        "path.",
         _packets_lost,
         ("not-acknowledged", "slow-reply", "replies-slower"),
     ),
@@ -262,22 +265,22 @@ TABLE = (
         "not-acknowledged",
         "error",
         "A peer's data is not acknowledged",
-        "TCP sent the same octets, or keepalive probes, at least twice, over a second or longer, and no packet of "
-        "the other side acknowledged them. The fault is in the network between the two or on that host, not in "
-        "either program: the kernel acknowledges data even for a program that hangs. Messages from then on may not "
-        "have arrived.\n"
-        "* If all octets that were sent again are larger than any message before, the path may drop large packets "
-        "(path MTU).\n"
-        "* If it concerns only the first data of new connections (on one host, or of several clients), the "
-        "connections likely wait until the listening program accepts earlier ones: until then its kernel answers "
-        "SYNs and drops data.\n"
-        "* If the capture has the acknowledgments, but the data is sent again at least twice, 0.2 s or more apart, "
-        "they do not reach the sender: the path loses them behind the capture point. Not proven: on a slow path they "
-        "may only be late.\n"
-        "* A note if it has lasted less than 3 s and TCP has not given up.\n"
+        "TCP sent the same octets or keepalive probes again for at least a second, and no packet of the other side "
+        "acknowledged them. The fault is in the network or in the receiving host. It is not in a program, because the "
+        "kernel acknowledges data even for a program that hangs. Messages sent from then on may not have arrived.\n"
+        "* Only large packets: if all repeated segments are larger than any data that arrived before, the path may "
+        "drop large packets (path MTU).\n"
+        "* Only new connections: if just the first data of new connections is affected, they probably wait until the "
+        "listening program accepts them. Until then its kernel answers SYNs and drops data. Both ends must be on one "
+        "host, or at least two connections must have waited.\n"
+        "* Acknowledged data: if TCP repeats data at least twice, 0.2 s or more apart, although the capture contains "
+        "its acknowledgment, the path loses acknowledgments between the capture point and the sender. Not proven: on "
+        "a slow path they may only be late.\n"
+        "* A note if it lasted less than 3 s and TCP has not given up.\n"
         "* A warning if the octets were finally acknowledged: messages arrived late.",
-        "The other side acknowledges the octets within a second, its receive window is closed, or none of its packets "
-        "were captured.",
+        "* The other side acknowledges the octets within a second.\n"
+        "* The receive window of the other side is closed.\n"
+        "* No packet of the other side was captured.",
         _not_acknowledged,
         (
             *("request-unanswered", "request-lost", "late-reply", "slow-reply", "replies-slower", "peer-departed"),

@@ -124,11 +124,11 @@ TABLE = (
         "login-refused",
         "error",
         "Credentials are refused",
-        "The server answered the handshake with an ERROR. 400 is the status of its ZAP handler for a client that it "
-        "rejects by its credentials or its address. Only the server knows which credentials it accepts.\n"
-        "* Not proven if the server closed without notice instead: releases before 4.1 do so.\n"
-        "* A server that announces ZMTP 3.1 sends ERROR. If it closes without one, it cannot decrypt the INITIATE, "
-        "or the socket types do not match.\n"
+        "The server answered the handshake with an ERROR. Status 400 comes from its ZAP handler, which rejects a "
+        "client by its credentials or its address. Only the server knows which credentials it accepts.\n"
+        "* Not proven if the server closed without ERROR: releases before 4.1 do so. A server that announces ZMTP 3.1 "
+        "always sends ERROR, so a close without it has another reason: it cannot decrypt the INITIATE, or the socket "
+        "types do not match.\n"
         "* A note if the same client is accepted later.",
         "The same client is accepted later: then it is a note.",
         diagnoses_of(LOGIN_REFUSED),
@@ -138,9 +138,10 @@ TABLE = (
         "authentication-failing",
         "error",
         "Authentication service failed or did not answer",
-        "The ZAP handler of the server failed (status 500), failed temporarily (300), or did not answer, so that the "
-        "handshake hung until one side gave up. libzmq sends nothing for 300, so a capture cannot distinguish it "
-        "from a handler that hangs.",
+        "The ZAP handler of the server reported an internal error (status 500) or a temporary one (300), or did not "
+        "answer, so that the handshake stopped until one side gave up. libzmq sends the client nothing for status "
+        "300, so the capture cannot distinguish it from a handler that hangs. A note if the same client is accepted "
+        "later.",
         "The same client is accepted later: then it is a note.",
         _authentication_failing,
         ("reconnect-storm",),
@@ -149,8 +150,9 @@ TABLE = (
         "no-zap-handler",
         "error",
         "No ZAP handler runs",
-        "A PLAIN server closes each connection right after HELLO, without ERROR. libzmq does this if its process has "
-        "no ZAP handler; releases before 4.2 also if the handler refuses. A capture cannot distinguish the two.",
+        "A PLAIN server closes each connection immediately after HELLO, without ERROR. libzmq does this if its "
+        "process has no ZAP handler. Releases before 4.2 also do it if the handler refuses the client, and a capture "
+        "cannot distinguish the two.",
         "The server sends an ERROR, or leaves the client waiting.",
         diagnoses_of((NO_ZAP_HANDLER,)),
         ("reconnect-storm",),
@@ -159,10 +161,10 @@ TABLE = (
         "wrong-server-key",
         "error",
         "Client uses the wrong server key",
-        "A CURVE server closes on HELLO without notice if its secret key does not decrypt it: the client encrypted "
-        "it for another public key. Proven if keys were given (--keys) and none of them decrypts it, otherwise "
-        "likely.",
-        "A given key decrypts the HELLO, or the server sends an ERROR or leaves the client waiting.",
+        "A CURVE server closes without ERROR after a HELLO that its secret key cannot decrypt: the client encrypted "
+        "it for another public key. Proven if the keys of --keys do not decrypt the HELLO, likely if no keys were "
+        "given.",
+        "* A key of --keys decrypts the HELLO.\n* The server sends an ERROR, or leaves the client waiting.",
         diagnoses_of(WRONG_SERVER_KEY),
         ("reconnect-storm",),
     ),

@@ -301,15 +301,16 @@ TABLE = (
         "note",
         "Calls are answered with an error",
         "The replies to calls are errors: the calls reached the program, which rejected them or failed. A note, "
-        "because a capture does not show whether the caller expects the error. A reply is an error if it is one of "
-        "these.\n"
+        "because a capture does not show whether the caller expects the error. These replies are errors:\n"
         "* A JSON-RPC 2.0 object with the member `error`, the event ERR of zerorpc, or a Jupyter reply with the "
         "status `error`.\n"
-        "* A JSON or MessagePack object with an error as text or object, or the status of a failure, if it has the "
-        "id of the call or replies to a REQ.\n"
-        "* A text that begins with a word such as `ERROR:` or `ValueError:`, or a frame with only such a word.\n"
-        "* A pickle that makes an exception.",
-        "The replies contain results, or a broker passes on the errors of another program, which is named instead.",
+        "* A JSON or MessagePack object with an error (a text or an object), or with the status of a failure. It must "
+        "contain the id of the call, or reply to a REQ.\n"
+        "* A text that begins with a word such as `ERROR:` or `ValueError:`, or a frame that contains only a word of "
+        "this kind.\n"
+        "* A pickle of a Python exception.",
+        "* The replies contain results.\n"
+        "* A broker forwards the errors of another program. Then that program is named.",
         _failing,
     ),
     Rule(
@@ -317,17 +318,21 @@ TABLE = (
         "warn",
         "A call has no reply",
         "A call had no reply for at least 3 s, and for three times the longest time of any reply. Not proven: the "
-        "call may take long. Calls and replies belong together by an id or by their order:\n"
+        "call may take long. Calls are matched with replies by ids or by their order:\n"
         "* zerorpc, aiozmq, JSON-RPC 2.0 and Jupyter put an id into each call, and the reply repeats it. So do many "
         "objects with a method, command or action.\n"
-        "* A frame is an id, or begins with one, if five calls with different ones show this (of 8 octets, or "
-        "repeated quickly).\n"
+        "* In other protocols, the first frame, or its first octets, count as an id if five replies repeat five "
+        "different ones. The ids must have 8 octets, or be repeated quickly.\n"
         "* Clients and workers of a broker of 7/MDP or 18/MDP receive one reply per request, in order.\n"
-        "* A note for Jupyter requests that run code, and for a single call of another protocol while the called "
-        "side goes on: it may wait for a lock.",
-        "A reply or a zerorpc heartbeat has the id of the call, the called side closes the connection, one of its "
-        "messages is incomplete, or the call was not acknowledged; or the called side is a broker, which waits for "
-        "its worker; or methods of this protocol were never answered, or many calls were not.",
+        "A note in two cases:\n"
+        "* The call is a Jupyter request that runs code.\n"
+        "* The call is a single one of another protocol, and the called program continues: the call may wait for a "
+        "lock.",
+        "* A reply or a zerorpc heartbeat has the id of the call.\n"
+        "* The called program closes the connection, or one of its messages is incomplete.\n"
+        "* TCP did not acknowledge the call.\n"
+        "* The called program is a broker that waits for its worker.\n"
+        "* Methods of this protocol were never answered, or many calls were not.",
         _unanswered,
         ("fell-silent", "peer-departed", "periodic-disconnect", "client-returns"),
     ),

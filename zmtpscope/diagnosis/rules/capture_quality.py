@@ -122,8 +122,8 @@ TABLE = (
         "one-sided-capture",
         "warn",
         "Only one direction was captured",
-        "The capture contains packets of one side of a connection and none of the other. Rules that need both "
-        "directions (replies, handshakes) are not applied.",
+        "The capture contains packets of only one side of a connection. Rules that need both directions (replies, "
+        "handshakes) are not applied.",
         "Packets of the other direction are in the capture.",
         _one_sided,
     ),
@@ -131,9 +131,9 @@ TABLE = (
         "capture-loss",
         "warn",
         "The capture lost packets",
-        "The capturing program reported dropped packets, a file could not be read to its end, or octets are missing "
-        "that the receiver acknowledged. The connections themselves lost nothing. Rules that need the missing octets "
-        "stay silent.",
+        "The capture is incomplete, though the connections lost nothing. The capturing program reported dropped "
+        "packets, a file could not be read to its end, or octets are missing that the receiver acknowledged. Rules "
+        "that need the missing octets stay silent.",
         "The capturing program reports no drops, and no octets are missing.",
         _losses,
     ),
@@ -141,10 +141,10 @@ TABLE = (
         "clock-went-back",
         "note",
         "The clock of the capture went back",
-        "The timestamp of a packet is before the timestamp of an earlier packet of its connection, or a second or "
-        "more before an earlier packet of its file. Within a connection the order of packets decides, and times "
-        "continue from the previous one, so no reply comes before its request. Times of different connections may "
-        "differ by as much as the clock went back.",
+        "A packet has an earlier timestamp than a previous packet of its connection, or a timestamp at least a second "
+        "earlier than a previous packet of its file. Within a connection the order of packets decides. Its times "
+        "continue from the previous packet, so that no reply is earlier than its request. Times of different "
+        "connections may differ by as much as the clock went back.",
         "Packets of different connections are less than a second out of order, as from several interfaces or "
         "processors.",
         _clock,
@@ -153,8 +153,9 @@ TABLE = (
         "limits-reached",
         "note",
         "Not everything could be compared",
-        "The memory for comparing connections is bounded: 16,384 ended and as many open connections, and 256 MiB of "
-        "requests, subscriptions and topics. The oldest were dropped, so causes may be missing.",
+        "zmtpscope compares connections in bounded memory: 16,384 ended and 16,384 open connections, and 256 MiB of "
+        "requests, subscriptions and topics. A limit was reached, and the oldest were dropped. So causes may be "
+        "missing.",
         "All connections, requests, subscriptions and topics could be compared.",
         _limits,
     ),

@@ -271,19 +271,20 @@ TABLE = (
         TOO_LARGE,
         "error",
         "Connections are closed because of large messages",
-        "libzmq closes a connection when a frame is larger than ZMQ_MAXMSGSIZE. Its peer gets no reason, connects "
-        "again, and the message is lost. Reported in three cases:\n"
-        "* A listening program reset the connection in a frame that was larger than any that it accepted, and "
-        "refused no client until the two were connected again: it did not exit.\n"
-        "* At least three times, a side closed the connection without notice within 100 ms after a message with a "
-        "frame larger than any that it accepted, and the two were connected again within 2 s.\n"
-        "* A client closed once in the header of such a frame, or while another client accepted a frame as large, "
+        "A receiver closed a connection at a frame larger than any that it accepted before. libzmq does this if a "
+        "frame exceeds ZMQ_MAXMSGSIZE. The sender gets no reason and connects again, and the message is lost. Three "
+        "cases are reported:\n"
+        "* A listening program reset the connection inside such a frame. It refused no client until the two were "
+        "connected again, so it did not exit.\n"
+        "* A side closed the connection within 100 ms after such a frame, at least three times, and the two were "
+        "connected again within 2 s each time.\n"
+        "* A client closed once in the header of such a frame, or while another client accepted a frame of that size, "
         "and never connected again.\n"
-        "A side that closes after the reply for which it waited is not reported. The size as the reason is an "
-        "inference: a program that fails on large messages and is restarted at once looks the same. A capture does "
-        "not show the limit, only the two sizes that it is between.",
-        "The receiver accepted a frame of this size, answered after it, or exited, or the two did not reconnect "
-        "within 2 s.",
+        "The size is inferred as the reason: a program that fails on large messages and is restarted at once looks "
+        "the same. A capture does not show the limit, only two sizes that it lies between.",
+        "* The receiver accepted a frame of this size, or answered after it.\n"
+        "* The receiver exited, or the two did not reconnect within 2 s.\n"
+        "* The side that closes had waited for this message as a reply.",
         _too_large,
         (
             *("request-lost", "request-unanswered", "late-reply"),
@@ -294,11 +295,11 @@ TABLE = (
         "fails-on-message",
         "warn",
         "A program exits on a certain message",
-        "A listening program closed at least three connections of a client. Each of these closes came without notice"
-        " within 100 ms after a message of the client, and within a tenth of the usual time between such messages. A"
-        " time limit would close connections at any moment, not after messages. Requests that are matched with "
-        "replies are reported by request-lost.",
-        "One of the connections ends at another moment, or the program sends something after the message.",
+        "A listening program closed at least three connections of a client, each within 100 ms after a message of the "
+        "client. To exclude chance, each close must also follow within a tenth of the usual time between such "
+        "messages. A timer would close at any moment, so the program probably fails on the message. Requests that are "
+        "matched with replies are reported by request-lost instead.",
+        "* One of the connections ends at another moment.\n* The program sends something after the message.",
         _fails,
         (
             "periodic-disconnect",

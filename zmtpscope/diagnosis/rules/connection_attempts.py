@@ -356,13 +356,18 @@ TABLE = (
         "connection-unanswered",
         "error",
         "Connection attempts are not answered",
-        "The client sent SYNs without an answer, not even by ICMP. The host may be down, or a firewall may drop "
-        "them. Not proven if the attempts end before TCP repeats a SYN: then the answers may have taken a path "
-        "that was not captured.\n"
-        "* If the endpoint serves other clients meanwhile, or another port of the host answers, these are named.\n"
-        "* If earlier connections were established but received no greeting, the queue of the listener is full.",
-        "A later attempt of any client succeeds, other attempts of the client are rejected by ICMP, or refused before "
-        "and after, the attempts are a port scan, or one direction of a connection of the client was not captured.",
+        "The client sent SYNs, and received neither an answer nor an ICMP message. The host may be down, or a "
+        "firewall may drop the SYNs.\n"
+        "* If the endpoint serves other clients meanwhile, the diagnosis names them. If another port of the host "
+        "answers, it names that port.\n"
+        "* If earlier connections were established but received no greeting, the accept queue of the listener is "
+        "full.\n"
+        "* Not proven if the client gives up before TCP repeats a SYN: the answers may have taken a path that was not "
+        "captured.",
+        "* A later attempt of any client succeeds.\n"
+        "* Other attempts of the client are rejected by ICMP, or are refused before and after.\n"
+        "* The attempts are a port scan.\n"
+        "* Only one direction of a connection of the client was captured.",
         _unanswered,
         BEFORE_A_PROXY,
     ),
@@ -370,20 +375,23 @@ TABLE = (
         "answer-lost",
         "error",
         "The answer to a connection attempt does not reach the client",
-        "A SYN was answered with SYN and ACK, and the client sent the same SYN again without acknowledging the "
-        "answer. The answers get lost behind the place of the capture: a firewall drops them, or they take another "
-        "route. If the client resets the answers, it has given up before they arrived, or it asked another address: "
-        "it sends the same SYN again, or acknowledges the SYN and ACK of another address.",
-        "The client acknowledges the answer; or it sends its SYN only once, as port scanners do; or it resets few "
-        "answers, as health checks do; or a later attempt succeeds.",
+        "The listener answered a SYN with SYN and ACK, and the client sent the same SYN again without acknowledging "
+        "the answer. So the answers are lost between the capture point and the client: a firewall drops them, or they "
+        "take another route.\n"
+        "* If the client answers with RST and had given up, the answers arrived too late.\n"
+        "* If the client answers with RST but repeats its SYN, or acknowledges the answer of another address, it had "
+        "sent the SYN to that other address (NAT).",
+        "* The client acknowledges the answer, or a later attempt succeeds.\n"
+        "* The client sends its SYN only once, as port scanners do.\n"
+        "* The client resets only few answers, as health checks do.",
         _answer_lost,
     ),
     Rule(
         "connection-rejected",
         "error",
         "A firewall rejects connections",
-        "ICMP messages answered the SYNs of the clients: administratively prohibited, or port unreachable, which no "
-        "host sends for a closed TCP port. The source address of the ICMP messages shows which firewall sent them.",
+        'ICMP messages answered the SYNs of the clients: "administratively prohibited", or "port unreachable", '
+        "which no host sends for a closed TCP port. So a firewall sent them. Their source address shows which one.",
         "A later attempt of any client succeeds.",
         in_vain("connection-rejected", NOT_ALLOWED),
         BEFORE_A_PROXY,
@@ -392,8 +400,9 @@ TABLE = (
         "host-unreachable",
         "error",
         "A host cannot be reached",
-        "ICMP messages answered the SYNs of the clients: host or network unreachable, or time exceeded. A router sends "
-        "them if the host does not answer ARP, if the router has no route, or if routes lead in a circle.",
+        "ICMP messages answered the SYNs of the clients: host unreachable, network unreachable, or time exceeded. A "
+        "router sends them in three cases: the host does not answer ARP, the router has no route, or routes form a "
+        "loop.",
         "A later attempt of any client succeeds.",
         in_vain("host-unreachable", NOT_REACHED),
         BEFORE_A_PROXY,

@@ -50,9 +50,9 @@ TABLE = (
         "multicast-group-mismatch",
         "warn",
         "Sender and receiver use different multicast groups",
-        "RADIO messages or ZRE beacons are sent to a multicast group that no host joined or left (IGMP, MLD), and "
-        "another host joined a group that differs in one or two octets and receives nothing. Not proven: a member "
-        "that joined before the capture is not visible, unless a router queries.",
+        "RADIO messages or ZRE beacons are sent to a multicast group that no host joined or left (IGMP, MLD). At the "
+        "same time another host joined a group that differs in one or two octets, and receives nothing. Not proven: a "
+        "member that joined before the capture is visible only if a router queries the group.",
         "A host joins or leaves the group of the datagrams, or the joined group receives datagrams.",
         _without_members,
     ),
@@ -60,8 +60,8 @@ TABLE = (
         NODE_GONE,
         "warn",
         "A ZRE node disappeared without a goodbye beacon",
-        "A node sent beacons, then none for several intervals, and no goodbye beacon (port 0) before "
-        "(ZRE-BEACON-06). Its connections show whether it exited, is stopped, or is only unreachable by beacons.",
+        "A ZRE node sent beacons, then none for several intervals, and it sent no goodbye beacon (port 0) first "
+        "(ZRE-BEACON-06). Its TCP connections show whether it exited, is stopped, or only its beacons are lost.",
         "The node sends a beacon again, or sent the goodbye beacon.",
         _gone,
         ("peer-departed", "connection-refused", "heartbeat-timeout", "slow-receiver"),

@@ -108,13 +108,14 @@ TABLE = (
         MISSING,
         "error",
         "A request or a reply does not start with an empty frame",
-        "An envelope ends with an empty frame, and this message lacks it (REQREP-01, -03, -05): a reply of a ROUTER "
-        "or a REP to a REQ, or a request of a REQ or a DEALER. A ROUTER and a DEALER need no empty frame between "
-        "them. Encrypted messages need keys.\n"
-        "* A REP drops such a request silently.\n"
-        "* A REQ drops such a reply. A REQ of libzmq closes the connection permanently.\n"
-        "* A REQ with ZMQ_REQ_CORRELATE drops every reply that does not repeat the id before its request.",
-        "A ROUTER and a DEALER talk to each other, or the frames are encrypted and their keys unknown.",
+        "A request or reply has no empty delimiter frame, although its receiver expects one (REQREP-01, -03, -05). "
+        "This concerns requests of a REQ or DEALER, and replies of a ROUTER or REP to a REQ.\n"
+        "* A REP drops a request without delimiter silently.\n"
+        "* A REQ drops a reply without delimiter. A REQ of libzmq also closes the connection permanently.\n"
+        "* A REQ with ZMQ_REQ_CORRELATE drops every reply that does not repeat the id frame of its request.\n"
+        "A ROUTER and a DEALER need no delimiter between them. Encrypted messages can be checked only with their "
+        "keys.",
+        "* A ROUTER and a DEALER talk to each other.\n* The frames are encrypted and their keys unknown.",
         _missing,
         (
             "request-unanswered",

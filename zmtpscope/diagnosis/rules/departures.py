@@ -403,11 +403,11 @@ TABLE = (
         "periodic-disconnect",
         "warn",
         "Connections repeatedly end after the same time",
-        "The other side ended the connections of a client to an endpoint at least three times, each after the same "
-        "lifetime or the same silence, within a tenth. Connections that end at the same moment count as one. A "
-        "capture does not show which host sent a RST: firewalls and load balancers send RST in the name of both "
-        "sides.",
-        "The times differ by more than a tenth, or the client ended the connections itself.",
+        "The connections of a client to an endpoint ended at least three times after an equal lifetime, or an equal "
+        "silence (within a tenth), and the client did not end them. Connections that end at the same moment count "
+        "once. A capture does not show which host sent a RST: firewalls and load balancers send RST in the name of "
+        "both sides.",
+        "* The times differ by more than a tenth.\n* The client ended the connections itself.",
         _periodic_disconnect,
         ("reconnect-storm", "peer-departed"),
     ),
@@ -415,18 +415,20 @@ TABLE = (
         "peer-departed",
         "note",
         "A peer left while others depended on it",
-        "The first FIN or RST came from this peer, no PING waited for an answer, and no ERROR or forbidden frame "
-        "preceded it. ZMTP has no goodbye, so a program that closed its socket and one that was killed look alike. "
-        "Reported if another peer depended on it:\n"
-        "* the other side tried to connect again, a message was cut off, or the peer was a client that left while "
-        "similar clients stayed. A SUB, DISH, PUSH or REQ that closed its connection without an open request takes "
-        "no share of the work of others, and is not reported;\n"
-        "* a publisher left all its subscribers, or all receivers left a PUSH that was sending, and none was "
+        "A peer ended its connection first (FIN or RST) while others depended on it. ZMTP has no goodbye, so a closed "
+        "socket and a killed program look alike. Endpoints of one host that close within half a second are one "
+        "diagnosis: a process ended. These cases are reported:\n"
+        "* The other side tried to connect again.\n"
+        "* The peer's last message was cut off.\n"
+        "* The peer was a client, and similar clients stayed. A SUB, DISH, PUSH or REQ without a pending request is "
+        "not reported, because the others lose nothing.\n"
+        "* A publisher left all its subscribers, or all receivers left a PUSH that was sending, and none was "
         "connected again within 3 s.\n"
-        "Endpoints of one host that close within half a second are one diagnosis: a process ended. A warning if a "
-        "listener was not back within 10 s although clients tried, or if the peer cut its own message off. A note if"
-        " the host then listens at another port that its system chose.",
-        "A pending PING, an ERROR or a forbidden frame explains the end, or no other peer depended on it.",
+        "Severity:\n"
+        "* A warning if a listener was not back within 10 s although clients tried, or if the peer cut off its own "
+        "message.\n"
+        "* A note if the host then listens on another port that its system chose.",
+        "* A pending PING, an ERROR or a forbidden frame explains the end.\n* No other peer depended on it.",
         _peer_departed,
         ("connection-refused", "connection-unanswered", "reconnect-storm"),
     ),
@@ -434,8 +436,8 @@ TABLE = (
         "violating-frame",
         "error",
         "A connection is closed because of a frame",
-        "A frame violated the protocol, and its receiver closed within a second. The reason is inferred from the "
-        "time; libzmq behaves like this.",
+        "A side closed the connection within a second after it received a frame that violates the protocol. libzmq "
+        "behaves like this. The frame is inferred as the reason from the time.",
         "The receiver of the frame stays connected for more than a second.",
         _violating_frame,
         ("reconnect-storm", "peer-departed"),

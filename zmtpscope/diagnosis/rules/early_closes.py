@@ -315,10 +315,12 @@ TABLE = (
         "same-role",
         "error",
         "Both sides act as server, or both as client, of a mechanism",
-        "Both sides announced CURVE, or PLAIN. Either neither sent HELLO until one side gave up or the capture "
-        "ended, or both sent HELLO. It does not matter which side binds. Two servers are proven if each side closed "
-        "at least once while it waited, so that neither hangs.",
-        "Either side sends a command other than HELLO, or a handshake of the two succeeds.",
+        "Both sides announced the same mechanism, CURVE or PLAIN, and the same role in it. It does not matter which "
+        "side binds.\n"
+        "* Two servers: neither side sends HELLO, until one gives up or the capture ends. Proven if each side closed "
+        "at least once while it waited, so that neither hangs.\n"
+        "* Two clients: both sides send HELLO.",
+        "* Either side sends a command other than HELLO.\n* A handshake between the two succeeds.",
         _same_role,
         ("reconnect-storm", "handshake-timeout"),
     ),
@@ -326,13 +328,15 @@ TABLE = (
         "left-in-handshake",
         "warn",
         "A program exits before it is connected",
-        "A client closed at least two connections before their handshake was complete, while other connections from "
-        "its address to the same endpoint succeeded, so types and credentials match. A program that exits without "
-        "waiting for its socket does this, and loses its queued messages; a capture does not show whether there "
-        "were any. If it closed after the same time at least three times, over a long path, its ZMQ_HANDSHAKE_IVL "
-        "may be too short.",
-        "The other side closes, sends ERROR or does not answer; or no connection of the two succeeds; or the client "
-        "closes with FIN right after it received READY, which means that the types do not match.",
+        "A client closed at least two connections before their handshake was complete. Other connections from its "
+        "address to the same endpoint succeeded, so socket types and credentials match. A program that exits without "
+        "waiting for its socket does this, and loses its queued messages. A capture does not show whether messages "
+        "were queued.\n"
+        "* If the client closed at least three times after an equal time, over a long path, its ZMQ_HANDSHAKE_IVL may "
+        "be too short.",
+        "* The other side closes, sends ERROR or does not answer.\n"
+        "* No connection between the two succeeds.\n"
+        "* The client closes with FIN immediately after READY: the socket types do not match.",
         _left_early,
         ("reconnect-storm", "peer-departed"),
     ),
@@ -340,12 +344,12 @@ TABLE = (
         "publisher-leaves-early",
         "warn",
         "A publisher exits before its messages can be sent",
-        "A PUB connected at least three times and closed within 3 s without a message, on at least half of its "
-        "complete connections, and received a subscription on some of them. A PUB drops messages published before it "
-        "receives a subscription, which arrives after the handshake. A program that connects, publishes at once and "
-        "exits loses all of them. Not proven: a capture does not show dropped messages, and the program may have "
+        "A PUB connected at least three times, and closed at least half of its connections within 3 s without a "
+        "message, although it received a subscription on some. A PUB drops messages that it publishes before a "
+        "subscription arrives, which is only after the handshake. So a program that connects, publishes at once and "
+        "exits loses all its messages. Not proven: a capture does not show dropped messages, and the program may have "
         "published none.",
-        "Most of the connections carry a message or last for 3 s, or no subscription arrives.",
+        "* Most of the connections carry a message, or last for 3 s.\n* No subscription arrives.",
         _leave_before_publishing,
         ("peer-departed",),
     ),
@@ -353,9 +357,10 @@ TABLE = (
         "closes-on-ping",
         "warn",
         "A peer closes the connection on a heartbeat",
-        "A side closed within milliseconds of the first PING of its connection, every time and at least twice. A "
-        "DISH of libzmq up to 4.3.5 does this, and may not reconnect.",
-        "On a connection of the two, a second PING is sent, or the side receives anything else after the PING.",
+        "One side closed each of its connections within milliseconds of the first PING, at least twice. A DISH of "
+        "libzmq up to 4.3.5 does this, and may not reconnect.",
+        "On a connection between the two, the side stays after a PING: a second PING is sent, or it receives anything "
+        "else.",
         _rejections,
         ("reconnect-storm", "peer-departed", "periodic-disconnect", "client-returns"),
     ),
@@ -363,9 +368,9 @@ TABLE = (
         "closes-on-ready",
         "warn",
         "A peer closes the connection on READY",
-        "A side closed within milliseconds of the READY of the other side, at least three times, although their "
+        "One side closed at least three connections within milliseconds of the other side's READY, although the "
         "socket types match and it sent READY itself. libzmq does this if READY is larger than ZMQ_MAXMSGSIZE.",
-        "A connection of the two lasts, or the side that closes sends a message.",
+        "A connection between the two lasts, or the side that closes sends a message.",
         lambda knowledge: iter(()),
         ("reconnect-storm", "peer-departed", "periodic-disconnect", "client-returns"),
     ),

@@ -119,13 +119,17 @@ TABLE = (
         HALF_CLOSED,
         "warn",
         "A program does not close connections that its peers closed",
-        "One side sent FIN, and the kernel of the other side acknowledged it, but its program neither closed nor "
-        "sent anything for the rest of the capture, at least 2 s. libzmq closes within milliseconds. A program that "
-        "leaks descriptors, is stopped or hangs does not. A warning if the program left at least three connections "
-        "like this for a second while it continued with others, with at most a hundred messages to read; otherwise "
-        "a note.",
-        "The side that did not close continues to send, the FIN was not acknowledged, a receive window was closed, "
-        "or the capture ends within 2 s.",
+        "A program leaves a connection open that its peer closed. The peer sent FIN, and the kernel of the other host "
+        "acknowledged it, but the program there neither sent data nor closed until the end of the capture, for at "
+        "least 2 s. libzmq closes within milliseconds. The program may leak descriptors, be stopped, or hang.\n"
+        "* A warning if the program left at least three connections open for a second each, although it continued to "
+        "send on others. On each of the three, the peer had sent at most a hundred messages, so the program is not "
+        "still reading them.\n"
+        "* Otherwise a note.",
+        "* The program still sends on the connection.\n"
+        "* The kernel did not acknowledge the FIN.\n"
+        "* A receive window was closed.\n"
+        "* The capture ends within 2 s.",
         _half_closed,
     ),
 )

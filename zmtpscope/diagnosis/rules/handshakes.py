@@ -240,11 +240,11 @@ TABLE = (
         "mechanism-mismatch",
         "error",
         "The security mechanisms differ",
-        "The sides announced different mechanisms; libzmq then closes without notice. If the side that closes has "
-        "not announced its mechanism yet, the mechanism is taken from other connections between the two. Without "
-        "these, the diagnosis is not proven.",
-        "Both sides announce the same mechanism on this or another connection between them, or the side that closes "
-        "had already received data after the greeting.",
+        "The two sides announced different security mechanisms, so they cannot connect. libzmq closes without ERROR "
+        "then. A side may close before it has announced its own mechanism. In this case its mechanism is taken from "
+        "other connections between the two, and without any the diagnosis is not proven.",
+        "* Both sides announce the same mechanism, on this or on another connection between them.\n"
+        "* The side that closes had already received data after the greeting.",
         _mechanism_mismatch,
         ("reconnect-storm",),
     ),
@@ -252,13 +252,17 @@ TABLE = (
         "handshake-timeout",
         "error",
         "Handshake never completes",
-        "One side sent data, the other side sent nothing or stopped, and the waiting side closed after its "
-        "ZMQ_HANDSHAKE_IVL (30 s by default), or still waits at the end of the capture. Only completely captured "
-        "connections count. The kernel accepts connections even for a program that hangs; a capture does not show "
-        "what the program does. A note if it waited for less than 3 s and later connections succeeded.",
-        "Octets of the connection are missing from the capture, or of any connection after an open one became silent; "
-        "or the silent side answers. A program that serves other connections meanwhile does not hang: it has reached "
-        "a limit.",
+        "One side received no answer in the handshake: the other side sent nothing, or stopped after its greeting. "
+        "The waiting side closed after its ZMQ_HANDSHAKE_IVL (30 s by default), or still waits at the end of the "
+        "capture. The kernel accepts connections even for a program that hangs; a capture does not show what the "
+        "program does.\n"
+        "* If the silent program serves other connections meanwhile, it does not hang. It has reached a limit, such "
+        "as the number of open files.\n"
+        "* A note if the wait was shorter than 3 s, and later connections succeeded.",
+        "* The silent side answers.\n"
+        "* Octets of the connection are missing from the capture.\n"
+        "* The connection is open, and octets of any connection are missing from the capture after that connection "
+        "became silent: the answer may be among them.",
         _handshake_timeout,
         ("reconnect-storm", "connection-unanswered", "request-unanswered", "fell-silent", "half-closed"),
     ),

@@ -157,10 +157,10 @@ TABLE = (
         HEARTBEAT_TTL,
         "error",
         "A heartbeat TTL closes connections of working programs",
-        "The TTL of the PINGs of a peer is shorter than the time to its next PING, or longer than 65.5 s, which "
-        "libzmq up to 4.3.6 truncates. The other side closed when the TTL expired, as the protocol requires. The "
-        "time between PINGs comes from any connection of the peer to the endpoint. If the peer reconnects within 2 "
-        "s, it is the time from the handshake to its first PING.",
+        "A peer sends PINGs with a TTL that is shorter than the time to its next PING, or longer than 65.5 s, which "
+        "libzmq up to 4.3.6 truncates. The other side closed the connection when the TTL expired, as the protocol "
+        "requires. The time between two PINGs may come from any connection of the peer to the endpoint. For a peer "
+        "that reconnects within 2 s, it is the time from the handshake to the first PING.",
         "The next PING arrives before the TTL expires, or the other side did not close then.",
         _ttl,
         (

@@ -399,23 +399,26 @@ TABLE = (
         HEARTBEAT_TIMEOUT,
         "error",
         "A peer does not answer heartbeats, and its connection is closed",
-        "The silent side is named: its process hangs, or the path to it is broken. A capture at one place cannot "
-        "distinguish the two.\n"
-        "* An error if a side sent a PING, received nothing from its peer since, and closed the connection or "
-        "(without FIN) sent no more PINGs.\n"
-        "* An error if a side was silent for longer than the TTL of its last PING, and its peer closed.\n"
-        "* A warning while the connection is open, if a peer that used to answer has left two PINGs without any "
-        "octet for a second, or if a side that sent PINGs at intervals has left out four of them.\n"
-        "* Not proven if the pinging side closed before its next PING was due, or if several of its PINGs arrived "
-        "in one segment: then the path was broken. That is proven if its FIN arrived in the same segment while a "
-        "PING of the silent side was pending.\n"
-        "The silent side is not at fault if a message was on its way to the pinging side when that sent the PING, "
-        "because a PONG must follow the message: the timeout is shorter than the transfer. The same applies if an "
-        "answer in the handshake already took longer than the timeout, or if a client closed three times after the "
-        "same time, before the PONG could reach it. A peer that is silent to several others at once is one "
-        "diagnosis. Data after the FIN or RST of the pinging side is no answer, nor is an RST of the silent side's "
-        "system. Only completely captured connections count.",
-        "Octets of the silent side arrive after the PING, or the capture of the connection is incomplete.",
+        "A peer sent nothing while heartbeats were due, and its connection was closed. Its process hangs, or the path "
+        "to it is broken: a capture at one place cannot distinguish the two. Several others to which it is silent at "
+        "once are one diagnosis. Only completely captured connections count.\n"
+        "* An error if a side sent a PING, received nothing after it, and closed the connection.\n"
+        "* An error if a side sent a PING, received nothing after it, and sent no further PING, without FIN.\n"
+        "* An error if a side was silent for longer than the TTL of its last PING, and the other side closed.\n"
+        "* A warning on an open connection if a peer that used to answer has sent no octet for a second, and two "
+        "PINGs are pending.\n"
+        "* A warning on an open connection if a side that sent PINGs at intervals has left out four of them.\n"
+        "Not proven in two cases:\n"
+        "* The side that sends PINGs closed before its next PING was due.\n"
+        "* Several of its PINGs arrived in one segment: the path was broken then. This is proven if its FIN is in "
+        "that segment, and a PING of the silent side was pending.",
+        "* Octets of the silent side arrive after the PING. Its data after the FIN or RST of the other side does not "
+        "count, nor does a RST of its kernel.\n"
+        "* The timeout is too short: the silent side was still sending a message when the PING arrived, and its PONG "
+        "must follow that message.\n"
+        "* The timeout is too short: an answer in the handshake took longer, or a client closed three times after an "
+        "equal time, before a PONG could arrive.\n"
+        "* The capture of the connection is incomplete.",
         _time_outs,
         consequences=(
             *("handshake-timeout", "connection-unanswered", "peer-departed", "periodic-disconnect", "client-returns"),

@@ -92,11 +92,11 @@ TABLE = (
         IDLE_TIME_OUT,
         "error",
         "A timeout of a middlebox ends connections, even while they wait for a reply",
-        "The listening side ended at least two connections after the same silence, within 2 %: at least one with a "
-        "pending request, and at least one idle at another time. A server that hangs or fails does not end idle "
-        "connections after the same time; proxies and load balancers do. Not proven: a program may have such a "
-        "timeout itself.",
-        "The silences differ, or no idle connection ended after the same silence at another time.",
+        "The listening side ended at least two connections after an equal silence (within 2 %): at least one while a "
+        "request was pending, and at least one while no request was. A server that hangs or fails does not end idle "
+        "connections after an equal time, but proxies and load balancers do. Not proven: the program itself may have "
+        "a timeout.",
+        "* The silences differ.\n* No idle connection ended after the same silence.",
         _idle_time_outs,
         (
             *(

@@ -222,12 +222,15 @@ TABLE = (
         UNANSWERED,
         "warn",
         "A Jupyter kernel ignores a client",
-        "A client sends Jupyter requests, and for at least 3 s none of them has a reply, nor does the kernel "
-        "publish a status for them. If the kernel answers heartbeats meanwhile, the usual reason is another key: it "
-        "drops messages with a wrong signature silently. With the key of the kernel the signature is checked "
-        "(JUPYTER-01). Not proven: a kernel that has been busy since before the capture looks the same.",
-        "One of its requests has a reply or a status, a kernel of that host is busy, the published statuses are not "
-        "captured, or heartbeats have no reply.",
+        "A client sends Jupyter requests, and for at least 3 s the kernel sends no reply to any of them, and "
+        "publishes no status for them. If the kernel answers heartbeats meanwhile, the client usually has another "
+        "key: the kernel silently drops messages with a wrong signature. If the key of the kernel is given, zmtpscope "
+        "checks the signature (JUPYTER-01). Not proven: a kernel that has been busy since before the capture looks "
+        "the same.",
+        "* The kernel replies to one of the requests, or publishes a status for it.\n"
+        "* A kernel of that host is busy.\n"
+        "* The published statuses are not captured.\n"
+        "* The heartbeats have no reply.",
         _unanswered,
         ("peer-departed", "fell-silent", "periodic-disconnect", "client-returns"),
     ),
@@ -235,9 +238,10 @@ TABLE = (
         BUSY,
         "note",
         "Requests wait for a Jupyter kernel that is busy",
-        "The last status that a kernel published is not idle, for at least 10 s, and a client has sent requests to "
+        "The last status that a kernel published was not idle, at least 10 s ago, and a client has sent requests to "
         "it since. A note only: a long computation looks the same as an endless one.",
-        "The kernel published idle or sent a reply to the client since, on any connection, or no request is pending.",
+        "* The kernel has published idle since, or has replied to the client on any connection.\n"
+        "* No request is pending.",
         _busy,
         ("fell-silent", "call-unanswered"),
     ),

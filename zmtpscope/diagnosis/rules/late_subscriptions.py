@@ -325,30 +325,31 @@ TABLE = (
         "late-subscriber",
         "warn",
         "A subscriber subscribes too late",
-        "Another subscriber of the same publisher received messages of a topic before this one subscribed to it, at "
-        "most ten seconds later. Since ZMTP 3.0 a publisher sends only messages that have a subscriber, so the loss "
-        "is visible only if another subscriber received them.\n"
+        "A subscriber missed messages, because it subscribed to their topic at most ten seconds after another "
+        "subscriber had received them. Since ZMTP 3.0 a publisher sends only topics that have a subscriber, so the "
+        "loss is visible only if another subscriber received the messages.\n"
         "* A warning if its first subscription came at least 50 ms after its own handshake.\n"
         "* A warning if it had the topic on an earlier connection, and reconnected at least 200 ms later.\n"
-        "* Otherwise a note: it may have been started later on purpose.\n"
-        "* A note, and not proven, if a subscriber without an identity closed its connection itself: a later one "
-        "from the same address may be another program.",
-        "No sibling received a message of the topic before, the subscriber came more than ten seconds later, or "
-        "both started within 200 ms and it subscribed at once.",
+        "* A note, and not proven, if a subscriber without identity closed the earlier connection itself: the later "
+        "one may be another program on the same host.\n"
+        "* Otherwise a note: it may have been started later on purpose.",
+        "* No other subscriber received a message of the topic before.\n"
+        "* The subscriber came more than ten seconds later.\n"
+        "* Both subscribers started within 200 ms of each other, and this one subscribed at once.",
         _late,
     ),
     Rule(
         "subscription-lost-on-reconnect",
         "warn",
         "A client does not subscribe again after a reconnect",
-        "The publisher's side ended a connection, the same client (address and identity) reconnected within a "
-        "minute, and did not repeat a subscription that it had not cancelled. If several connections of one address "
-        "overlap, it is unknown which one reconnects, and the rule stays silent. A capture does not show whether "
-        "the program intended it.\n"
-        "* An error if other subscribers received messages of the subscription since.\n"
-        "* A warning, and not proven, if the client has no identity and no topic in common with before: it may be "
-        "another program of that host.",
-        "The client cancelled the subscription, ended the connection itself, or has other connections that overlap.",
+        "The publisher's side ended a connection. The same client (address and identity) reconnected within a minute, "
+        "and did not repeat a subscription that it had not cancelled. A capture does not show whether the program "
+        "intended this.\n"
+        "* An error if other subscribers have received messages of the subscription since.\n"
+        "* A warning, and not proven, if the client has no identity, and none of its topics is one of the old "
+        "connection: it may be another program on that host.",
+        "* The client cancelled the subscription, or ended the connection itself.\n"
+        "* The client has other connections at the same time, so it is unknown which of them replaces the old one.",
         _lost,
         ("no-subscription",),
     ),
@@ -356,13 +357,14 @@ TABLE = (
         "no-subscription",
         "warn",
         "A SUB never subscribes, or a DISH never joins a group",
-        "The handshake has been complete for at least a second, the whole connection was captured, and the SUB sent "
-        "no subscription, or the DISH no JOIN. Before ZMTP 3.0 and with CURVE, subscriptions are not visible, and "
-        "the rule stays silent. It excludes XSUBs: without subscribers of their own they subscribe to nothing.\n"
-        "* A note if another SUB of its address subscribes there.\n"
-        "* A note if its address connected within a second to another program of the publisher's host, which "
+        "A SUB sent no subscription, or a DISH no JOIN, for at least a second after its handshake, so it receives "
+        "nothing. The whole connection was captured. An XSUB is not reported: without subscribers of its own it "
+        "subscribes to nothing.\n"
+        "* A note if another SUB of the same address subscribes at the endpoint.\n"
+        "* A note if the same address connected within a second to another program of the publisher's host, which "
         "answers it: a library may open a SUB for programs that need none.",
-        "The handshake was complete for less than a second, or subscriptions cannot be seen (ZMTP before 3.0, CURVE).",
+        "* The handshake was complete for less than a second.\n"
+        "* Subscriptions are not visible (ZMTP before 3.0, CURVE).",
         _none,
     ),
 )

@@ -87,10 +87,10 @@ TABLE = (
         LONGER_TOPIC,
         "note",
         "A subscription also matches longer topics",
-        "A subscriber receives the topic of its subscription, and longer topics that only begin with it. The name "
-        'continues with a letter, a digit, "_" or "-", so that "tx" also matches "tx_trytes". The topic is '
-        "a frame of its own, or the beginning of a text with a separator after it. A note, because a program may "
-        "want both.",
+        "A subscriber receives the topic that it subscribed to, and also longer topics that begin with it. The longer "
+        'name continues with a letter, a digit, "_" or "-": a subscription to "tx" also receives "tx_trytes". '
+        "The topic is a frame of its own, or the start of a text before a separator. A note, because a program may "
+        "want both topics.",
         'The longer topic continues with a separator such as "." or "/", or another subscription requests it.',
         _longer_topics,
     ),

@@ -298,10 +298,12 @@ TABLE = (
         "messages-go-round",
         "warn",
         "Messages circulate between two proxies",
-        "Two links from an XPUB to an XSUB lead from one host to another and back. They carry the same message, "
-        "octet by octet, in turn, at least eight times each. A round takes at most 250 ms, because publishers may "
-        "send the same octets again. On one host it takes at most 5 ms, because proxies in a row look alike there. "
-        "Not proven: programs may send each other the same octets in turn.",
+        "The same message, octet by octet, passes in turn over two links from an XPUB to an XSUB: from one host to "
+        "another, and back. Each link carries it at least eight times. So the proxies on the two hosts forward to "
+        "each other.\n"
+        "* A round takes at most 250 ms, because publishers may send the same octets again.\n"
+        "* On one host a round takes at most 5 ms, because proxies in a row look alike there.\n"
+        "Not proven: two programs may send each other the same octets in turn.",
         "The message does not alternate between the links, or it returns so late that it may have been published "
         "again.",
         _circling,
@@ -311,9 +313,9 @@ TABLE = (
         NOT_FORWARDED,
         "warn",
         "A proxy does not forward subscriptions",
-        "A host has an XSUB and, at one endpoint, an XPUB. Subscribers subscribed at the XPUB, and for at least a "
-        "second the XSUB subscribed to nothing at any publisher, so publishers send nothing to it. Not proven: a "
-        "capture does not show whether both sockets belong to one program.",
+        "A host has an XSUB and an XPUB, and forwards no subscription. Subscribers subscribed at the XPUB, and for at "
+        "least a second the XSUB subscribed to nothing at any publisher. Therefore publishers send it nothing. Not "
+        "proven: a capture does not show whether both sockets belong to one program.",
         "Any XSUB of the host subscribes to anything.",
         _not_forwarding,
     ),
@@ -321,12 +323,15 @@ TABLE = (
         DROPS,
         "warn",
         "A proxy does not forward messages",
-        "A host has an XSUB and, at one endpoint, an XPUB. It received more messages of a topic than a subscriber "
-        "did that was subscribed and reading; or it received at least eight messages that match, while the XPUB "
-        "sent nothing to any subscriber for 3 s. Not proven: a capture does not show whether both sockets belong "
-        "to one program that forwards everything. Both sides must be in the capture.",
-        "The subscriber was not subscribed at that time, or its connection ended before the messages can have "
-        "reached it.",
+        "A host receives messages on an XSUB and sends them on an XPUB, as a proxy does, but some do not leave it. "
+        "Both sides of the proxy must be in the capture. Two cases are reported:\n"
+        "* A subscriber of the XPUB, which was subscribed to a topic and read its data, received fewer messages of "
+        "that topic than the XSUB did.\n"
+        "* The XPUB sent nothing to any subscriber for 3 s, although the XSUB received at least eight messages that "
+        "match their subscriptions.\n"
+        "Not proven: a capture does not show whether one program owns both sockets and forwards all messages.",
+        "* The subscriber was not subscribed when the XSUB received the messages.\n"
+        "* The connection of the subscriber ended before the messages could reach it.",
         _dropping,
         ("fell-silent",),
     ),

@@ -87,11 +87,12 @@ TABLE = (
         "reset-on-the-way",
         "error",
         "A middlebox resets connections",
-        "A RST ended the connection, and it arrived with another TTL (IPv6: hop limit) than the last SYN from the "
-        "same address. A host sends both with the same TTL, so a load balancer, firewall or NAT sent the RST in its "
-        "name, usually because it dropped the state of an idle connection. The peer works, and did not receive the "
-        "last messages. An error if requests were pending. Not proven: a route may change, and a firewall may "
-        "answer the SYN.",
+        "A RST ended the connection, and its TTL (IPv6: hop limit) differs from that of the last SYN from the same "
+        "address. A host sends both with the same TTL. So a load balancer, firewall or NAT sent the RST in the name "
+        "of the host, usually because it had dropped the state of an idle connection. The peer still works, but did "
+        "not receive the last messages.\n"
+        "* An error if requests were pending, otherwise a warning.\n"
+        "* Not proven: the route may have changed, or a firewall answered the SYN.",
         "The RST has the TTL of the SYN, or the SYN was not captured.",
         _reset_on_the_way,
         (

@@ -119,12 +119,14 @@ TABLE = (
         "error",
         "Connection refused: nothing listens on the port",
         "Every SYN of the clients was answered with RST, and no attempt succeeded before the end of the capture. A "
-        "capture shows the refusal, not its reason: the program may not run, or may be bound to another address.\n"
-        "* If other clients are connected to the endpoint, the program runs, and they are named.\n"
+        "capture shows the refusal, not its reason: the program may not run, or it may be bound to another address.\n"
+        "* If other clients are connected to the endpoint, the program runs. The diagnosis then names these clients.\n"
         "* If two hosts refuse each other, both connect and neither binds.\n"
-        "* A warning if the clients were connected before; a note for the first 10 s.",
-        "A later attempt of any client succeeds, or nothing shows that the endpoint is ZeroMQ: neither a connection "
-        "to it nor retry intervals, which libzmq randomises.",
+        "* A warning if the clients were connected before.\n"
+        "* A note in the first 10 s.",
+        "* A later attempt of any client succeeds.\n"
+        "* Nothing shows that the endpoint is ZeroMQ. Signs of ZeroMQ are an established connection, and the random "
+        "retry intervals of libzmq.",
         _refused,
         BEFORE_A_PROXY,
     ),

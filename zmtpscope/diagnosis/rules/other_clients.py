@@ -232,8 +232,8 @@ TABLE = (
         "Port scan or health check",
         "An address tried many endpoints once or twice each, or connected to a ZeroMQ endpoint, sent nothing and "
         "left. Health checks of load balancers do the latter at regular intervals.",
-        "The address tries an endpoint more than twice, sends data on the connection, or speaks ZMTP there on "
-        "another one.",
+        "* The address tries an endpoint more than twice.\n"
+        "* The address sends data on the connection, or speaks ZMTP there on another one.",
         _scanner,
         ("foreign-client",),
     ),
@@ -241,10 +241,11 @@ TABLE = (
         "foreign-client",
         "warn",
         "A client of another protocol uses the port",
-        "The first octets of one side match no version of ZMTP, while the other side speaks it. The protocol is "
-        "named if its first two octets show it (HTTP, TLS, SSH). A note if the address scans ports. If the listener "
-        "ended all its other connections within 0.2 s, it probably failed on these octets.",
-        "The first octets are those of a version of ZMTP, or the other side does not speak ZMTP.",
+        "A client sent octets that match no version of ZMTP to an endpoint that speaks ZMTP. The diagnosis names the "
+        "protocol if the first octets show it (HTTP, TLS, SSH).\n"
+        "* A note if the address scans ports.\n"
+        "* If the listener ended all its other connections within 0.2 s, it probably failed on these octets.",
+        "* The first octets are those of a version of ZMTP.\n* The other side does not speak ZMTP.",
         _foreign,
         ("reconnect-storm", "peer-departed"),
     ),
@@ -252,8 +253,8 @@ TABLE = (
         "plain-websocket",
         "warn",
         "A WebSocket without the sub-protocol of ZeroMQ",
-        "A client opened a WebSocket to a ZeroMQ endpoint and did not offer the sub-protocol ZWS2.0. Some servers "
-        "accept it and close when it sends a text frame.",
+        "A client opened a WebSocket to a ZeroMQ endpoint, and did not offer the sub-protocol ZWS2.0. Some servers "
+        "accept it, and close when the client sends a text frame.",
         "The client offers ZWS2.0, or no connection to the endpoint speaks ZMTP.",
         _plain_websockets,
     ),
@@ -261,10 +262,10 @@ TABLE = (
         "tls-expected",
         "error",
         "A client speaks ZMTP to an endpoint of TLS",
-        "An endpoint speaks TLS with one client, and closes at least two connections of another client that begin "
-        "like ZMTP, without sending an octet: a proxy that terminates TLS is before the ZeroMQ socket, and this "
-        "client does not know it. The reason is inferred, so it is likely.",
-        "The endpoint sends a greeting of ZMTP on any connection, or the client closes.",
+        "A client speaks ZMTP to an endpoint that expects TLS. The endpoint speaks TLS with another client, and "
+        "closed at least two connections of this client without sending an octet. So a proxy that terminates TLS runs "
+        "before the ZeroMQ socket, and this client connects to it without TLS. Likely: the reason is inferred.",
+        "* The endpoint sends a greeting of ZMTP on any connection.\n* The client closes.",
         _without_tls,
         ("reconnect-storm", "handshake-failing", "peer-departed", "periodic-disconnect", "client-returns"),
     ),

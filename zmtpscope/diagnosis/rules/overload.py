@@ -286,20 +286,22 @@ TABLE = (
         OVERLOADED,
         "warn",
         "A server gets more requests than it replies to",
-        "Requests of a DEALER to a REP, or calls with ids, wait at the end of the capture, and were sent one after "
-        "the other. The last quarter of the replies took four times as long as the first, and each quarter longer "
-        "than the one before.\n"
-        "* A note, and not proven, if only the order shows which message of a ROUTER is the reply to which message "
-        "of a DEALER. Its quickest reply must take about as long as the time between replies.\n"
-        "* Not proven if at least four clients of a REP wait at once and give their requests up sooner than the "
-        "REP can answer all of them one after the other, judged by its quickest reply: the REP may hang.\n"
-        "* A note if two or more requests of REQs wait on average, half of the replies take at least 100 ms and "
-        "twice as long as the quickest, and the time of the quickest reply for each request adds up to about the "
-        "whole time.",
-        "The requests were sent all at once, the queue shrinks, newer requests overtake the oldest one, the oldest "
-        "request has waited for three times as long as the last replies took, or the requests that wait at once need "
-        "less time than the clients wait. Without ids: the listener once sent more messages than the client, or "
-        "follows its messages at a fixed distance.",
+        "A server receives requests faster than it replies. Requests of a DEALER to a REP, or calls with ids, were "
+        "sent one after the other and wait at the end of the capture. The replies took ever longer: each quarter of "
+        "them longer than the quarter before, and the last quarter four times as long as the first.\n"
+        "* A note, and not proven, for a ROUTER and a DEALER if only the order of messages matches replies to "
+        "requests. The quickest reply must take about as long as the time between two replies.\n"
+        "* Not proven if at least four clients of a REP give up sooner than it can answer all of them in turn, judged "
+        "by its quickest reply: the REP may hang instead.\n"
+        "* A note for REQs if at least two requests wait on average, and half of the replies take at least 100 ms and "
+        "twice the time of the quickest. The number of requests times the quickest reply must be about the whole "
+        "time: the server was never idle.",
+        "* All requests were sent at once, or the queue becomes shorter.\n"
+        "* Newer requests overtake the oldest one, or the oldest has waited three times as long as the last replies "
+        "took.\n"
+        "* The server needs less time for all waiting requests than the clients wait.\n"
+        "* Without ids: the listener once sent more messages than the client, or its messages follow the client's at "
+        "a fixed distance.",
         _overloaded,
         ("request-unanswered", "late-reply", "slow-reply", "replies-slower"),
     ),

@@ -66,9 +66,9 @@ TABLE = (
         "partly-refused",
         "warn",
         "An address refuses some connections and accepts others",
-        "At least five times a client was refused once to three times, and connected within a second. The server had "
-        "not ended its connection before, so it did not restart. Several programs share the address, and one of them "
-        "does not listen; or a limit of connections refuses those above it.",
+        "A client was refused once to three times, and connected within a second. This happened at least five times. "
+        "The server had not ended the client's connection before, so it did not restart. Either several programs "
+        "share the address and one of them does not listen, or the server refuses connections above a limit.",
         "The server ended the connections before, or refused attempts for longer: it was restarted.",
         _partly_refused,
     ),

@@ -96,13 +96,14 @@ TABLE = (
         PASSED_OVER,
         "warn",
         "A publisher sends to other subscribers but not to this one",
-        "A SUB with an open connection received messages, but none for the last 3 s or more, nor for four times its "
-        "longest pause. Meanwhile another SUB received at least eight messages to which both are subscribed. A PUB "
-        "sends to all that subscribed, so the program that sends now does not know this connection: if a host "
-        "crashes, or its link is down when it closes, the other side does not notice. Not proven: a publisher that "
-        "is not libzmq may choose its receivers.",
-        "The receive window of the subscriber is closed, TCP sends octets to it again, it cancelled the "
-        "subscription, or octets of its connection are missing from the capture.",
+        "A SUB with an open connection received messages, and then none for at least 3 s and four times its longest "
+        "earlier pause. Meanwhile the publisher sent another SUB at least eight messages that this SUB subscribed to "
+        "as well. A PUB sends a message to all its subscribers, so the sending program does not know this connection. "
+        "For example, the publisher's host crashed and was restarted, and the SUB did not notice. Not proven: a "
+        "publisher that is not libzmq may choose its receivers.",
+        "* The receive window of the subscriber is closed, or TCP sends octets to it again.\n"
+        "* The subscriber cancelled the subscription.\n"
+        "* Octets of its connection are missing from the capture.",
         _passed_over,
         ("fell-silent", "late-subscriber"),
     ),

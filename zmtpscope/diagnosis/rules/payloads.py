@@ -50,9 +50,11 @@ TABLE = (
         PICKLE.rule,
         PICKLE.severity,
         "Pickles are sent over the network",
-        "A message is a Python pickle that imports something when it is loaded (PICKLE-01): every peer that can send "
-        "to this socket can run code there. A note between programs of one host over its loopback interface, unless "
-        "the import can run a command. Pickles of plain values are not reported. Encrypted messages need keys.",
+        "A message contains a Python pickle that imports something when it is loaded (PICKLE-01). Every peer that can "
+        "send to this socket can run code in the receiving program. Pickles of plain values are not reported, and "
+        "encrypted messages can be checked only with their keys.\n"
+        "* A note between programs on the loopback interface of one host, unless the imported function can run a "
+        "command.",
         "The pickle imports nothing.",
         diagnoses_of((PICKLE, LOCAL_PICKLE)),
     ),
@@ -60,8 +62,8 @@ TABLE = (
         SEQUENCE.rule,
         SEQUENCE.severity,
         "Sequence numbers in messages have gaps",
-        "Messages contain a counter (SEQUENCE-01), and some numbers are missing although the capture is complete "
-        "there: the sender skipped or dropped them, at least for this receiver.",
+        "Messages contain a counter (SEQUENCE-01), and some numbers are missing although the capture has all octets "
+        "there. So the sender skipped or dropped these messages, at least for this receiver.",
         "Octets of the connection are missing from the capture there.",
         diagnoses_of((SEQUENCE,)),
     ),

@@ -74,10 +74,11 @@ TABLE = (
         "reconnect-storm",
         "warn",
         "A client reconnects repeatedly",
-        "More than five connections of a client to an endpoint failed within a minute, and the times between them "
-        "did not grow. If the server ended each of them, it is named. libzmq waits ZMQ_RECONNECT_IVL (100 ms) each "
-        "time unless ZMQ_RECONNECT_IVL_MAX is set. This is usually a consequence: find out why the connections end.",
-        "The waits between attempts grow, or the client sends nothing on its connections, like a health check.",
+        "More than five connections of a client to an endpoint failed within a minute, and the client did not wait "
+        "longer from one attempt to the next. If the server ended each of them, it is named. libzmq always waits "
+        "ZMQ_RECONNECT_IVL (100 ms), unless ZMQ_RECONNECT_IVL_MAX is set. Find out why the connections end: the "
+        "retries are usually a consequence.",
+        "* The waits between attempts grow.\n* The client sends nothing on its connections, like a health check.",
         _reconnect_storm,
         ("peer-departed",),
     ),

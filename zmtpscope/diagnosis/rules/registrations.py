@@ -92,13 +92,14 @@ TABLE = (
         NOT_REGISTERED,
         "note",
         "A client does not register again at a ROUTER that was restarted",
-        "A ROUTER sent at least eight messages to a client and closed the connection. The client reconnected within "
-        "a minute and sent at least three messages. It did not send the message with which it began the old "
-        "connection, and which it sent only once there: probably its registration. Messages are compared by the "
-        "command at their start. The ROUTER sent nothing to it for 5 s and for five times its longest pause before. "
-        "Not proven: it may have nothing to send.",
-        "The ROUTER sends anything on the new connection, the client began with the same command, it repeated that "
-        "command on the old connection, or it closed the old connection itself.",
+        "A ROUTER closed the connection of a client to which it had sent at least eight messages. The client "
+        "reconnected within a minute and sent at least three messages, but not its first message of the old "
+        "connection, which it had sent only once there. That message was probably its registration. Since then the "
+        "ROUTER sent it nothing for 5 s, and for five times its longest earlier pause. Two messages count as equal if "
+        "they begin with the same command. Not proven: the ROUTER may have nothing to send.",
+        "* The ROUTER sends anything on the new connection.\n"
+        "* The client begins the new connection with the same command, or repeated that command on the old one.\n"
+        "* The client closed the old connection itself.",
         _not_registered,
         ("fell-silent", "client-unanswered"),
     ),

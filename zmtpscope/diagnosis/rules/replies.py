@@ -183,13 +183,17 @@ TABLE = (
         LATE,
         "warn",
         "A reply arrives after the client gave up",
-        "A client closed its connection with a pending request, sent the same request on a new connection and "
-        "received a reply there; or a REQ repeated its request on the same connection before the reply arrived "
-        "(ZMQ_REQ_RELAXED). Requests are compared by size and by the octets that are kept. libzmq drops a reply to "
-        "a closed connection before it is sent, so usually only the second request is visible.",
-        "The repeated request is not answered either; or the connection was not captured completely; or the client "
-        "sent its request when it connected after failed attempts, so the request may have waited as long as the "
-        "reply took.",
+        "A client gave up a request too early: the server replied later, or replied when the request was repeated. "
+        "Two cases are reported:\n"
+        "* The client closed its connection with a pending request, sent the same request on a new connection, and "
+        "received a reply there. libzmq drops a reply to a closed connection, so usually only the second request is "
+        "visible.\n"
+        "* A REQ repeated its request on the same connection before the reply arrived (ZMQ_REQ_RELAXED).\n"
+        "Requests are compared by size, and by their content as far as it is kept.",
+        "* The repeated request has no reply either.\n"
+        "* The connection was not captured completely.\n"
+        "* The client may have had to wait for its connection: it sent the request when it connected after failed "
+        "attempts.",
         _late,
         consequences=("request-unanswered",),
     ),
@@ -197,10 +201,11 @@ TABLE = (
         UNASKED,
         "warn",
         "A reply has no request",
-        "A REP, or a peer of a REQ, sent a message with an envelope without a pending request on a completely "
-        "captured connection. A REQ drops such a reply. Plain messages between ROUTER and DEALER are not replies.",
-        "A request is pending on the connection, a REQ had asked again before the reply came, or the connection was "
-        "not captured completely.",
+        "A REP, or a peer of a REQ, sent a reply although no request was pending on the connection. A REQ drops such "
+        "a reply. Messages without an envelope between ROUTER and DEALER are no replies.",
+        "* A request is pending on the connection.\n"
+        "* The REQ had repeated its request before the reply came.\n"
+        "* The connection was not captured completely.",
         _unasked,
     ),
 )

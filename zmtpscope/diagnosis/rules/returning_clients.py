@@ -87,12 +87,13 @@ TABLE = (
         "client-returns",
         "note",
         "A client closes its connections and connects again",
-        "A client closed its connections to an endpoint with FIN at least four times. Each had lasted for at least "
-        "half a second, and the client connected again in less than half of that time. Its program has a time "
-        "limit, or it ends and is started again. If the silence before each close was equal within 10 %, it is a "
-        "time limit. A note, since programs may do so on purpose.",
-        "Two of its connections overlap, so several programs connect; the other side or a middlebox closed one; or "
-        "the client stays away for longer than half of the time that its connection lasted.",
+        "A client closed its connections to an endpoint with FIN at least four times. Each connection had lasted for "
+        "at least half a second, and the client connected again in less than half of the time that it had lasted. So "
+        "its program has a time limit, or it ends and is started again. If the silence before each close was equal "
+        "(within 10 %), it is a time limit. A note, since programs may do so on purpose.",
+        "* Two of the connections overlap, so several programs connect.\n"
+        "* The other side or a middlebox closed one of them.\n"
+        "* The client stays away for longer than half of the time that its connection lasted.",
         _returning,
     ),
 )

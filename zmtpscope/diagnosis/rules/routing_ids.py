@@ -273,28 +273,32 @@ TABLE = (
         OLD_ROUTING_ID,
         "warn",
         "A ROUTER sends to the old routing id of a client that reconnected",
-        "A ROUTER sent messages to a client, at least eight and more than it received. The client reconnected with "
-        "another identity or none, which makes another routing id; it sent at least three messages, and the ROUTER "
-        "sent none to it for 5 s and for ten times its longest pause before. Messages to a routing id without a "
-        "connection are dropped silently and are never on the wire, so it is not proven. A note if the ROUTER sends "
-        "to other clients meanwhile.",
-        "The ROUTER sends anything on the new connection, the identity is the same, the ROUTER only answered before, "
-        "or other connections of the address ended meanwhile.",
+        "A ROUTER sent a client at least eight messages, and more than it received. The client reconnected with "
+        "another identity or none, and so with another routing id, and sent at least three messages. Since then the "
+        "ROUTER sent it nothing for 5 s, and for ten times its longest earlier pause. The ROUTER probably still sends "
+        "to the old routing id: libzmq drops these messages before they are on the wire, so it is not proven.\n"
+        "* A note if the ROUTER sends to other clients meanwhile.",
+        "* The ROUTER sends anything on the new connection.\n"
+        "* The identity is the same as before.\n"
+        "* The ROUTER only ever answered messages.\n"
+        "* Other connections of the same address ended meanwhile.",
         _old_routing_id,
     ),
     Rule(
         CLIENT_UNANSWERED,
         "warn",
         "A ROUTER answers other clients but never this one",
-        "A ROUTER sent one message for each message of a DEALER, three at least, and none for 3 s to another DEALER "
-        "that sent at least three of about the same size. A ROUTER drops what it sends to an unknown routing id, "
-        "which is not visible on the wire. It also ignores a client whose identity belongs to another connection, "
-        "if it did not notice the end of that one. Not proven: the program may want to ignore that client.\n"
-        "* A note if the messages differ in size.\n"
-        "* A note if a ROUTER sent nothing to any client, and a DEALER waits for 10 s after a few messages.",
-        "The ROUTER sends anything to that client, or leaves more clients without an answer than it answers; the "
-        "client's messages are of another size, or were not acknowledged; or a client sends at regular times "
-        "although the ROUTER answers none.",
+        "A ROUTER answers one DEALER and ignores another. To the answered DEALER it sent one message for each "
+        "received, at least three. To the ignored one it sent nothing for 3 s, although that DEALER sent at least "
+        "three messages of about the same size. The ROUTER may send to an unknown routing id, which libzmq drops "
+        "before it is on the wire. Or another connection, which has ended without the ROUTER noticing, still owns the "
+        "identity of the client. Not proven: the program may ignore that client on purpose.\n"
+        "* A note if the messages of the two DEALERs differ in size.\n"
+        "* A note if the ROUTER sent nothing to any client, and one DEALER has waited for 10 s after a few messages.",
+        "* The ROUTER sends anything to that client.\n"
+        "* The ROUTER answers fewer clients than it ignores.\n"
+        "* The messages of the client have another size, or were not acknowledged.\n"
+        "* The ROUTER answers no client, and a client sends at regular times.",
         _client_unanswered,
         ("fell-silent",),
     ),

@@ -151,9 +151,9 @@ TABLE = (
         "downgrade",
         "error",
         "A peer too old for security is accepted",
-        "Messages were exchanged with a client of ZMTP 1.0 or 2.0, which have no security, at an endpoint that "
-        "announces PLAIN, CURVE or GSSAPI: the older side decides. That the listener is the same program is inferred "
-        "from its address and port. A note if no peer announces security there.",
+        "A client of ZMTP 1.0 or 2.0 exchanged messages at an endpoint that announces PLAIN, CURVE or GSSAPI. These "
+        "versions have no security, and the older side decides the version. That the same program listens is inferred "
+        "from its address and port. A note if no peer announces a mechanism there.",
         "No peer announced a mechanism with security at the endpoint: then it is a note.",
         _downgrade,
     ),
@@ -161,10 +161,10 @@ TABLE = (
         "clear-text",
         "note",
         "Passwords or messages are sent unencrypted",
-        "Reported once for all endpoints that receive PLAIN passwords, or else for all endpoints without security, "
-        "unless both sides are on one host, and only if no other problem is reported. Encryption below TCP "
+        "Passwords or messages are sent unencrypted between hosts. One diagnosis names all endpoints that receive "
+        "PLAIN passwords. If there are none, it names all endpoints without security. Encryption below TCP "
         "(WireGuard, IPsec) is not visible in the capture.",
-        "Both sides are on one host, or an error or warning is reported.",
+        "* Both sides are on one host.\n* An error or warning is reported: it is more important.",
         _clear_text,
         is_aside=True,
     ),

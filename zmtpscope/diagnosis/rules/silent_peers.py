@@ -213,29 +213,37 @@ TABLE = (
         FELL_SILENT,
         "warn",
         "A peer that sent messages steadily stopped sending",
-        "A peer sent about one message for each received one, and stopped. Its longest pause is that of the time "
-        "before. The command at the start of a message of a DEALER, ROUTER or PAIR is the kind of the message.\n"
-        "* A warning if it had sent at least eight messages, and sends none for 3 s and for three times its longest "
+        "A peer used to send about one message for each message that it received, and stopped. Never proven: a "
+        "program with nothing more to send, or a broker without work, looks the same. Its longest pause is the "
+        "longest time between two of its messages before it stopped. The kind of a message of a DEALER, ROUTER or "
+        "PAIR is the command at its start.\n"
+        "Answers stopped:\n"
+        "* A warning if the peer had sent at least eight messages, and is silent for 3 s and three times its longest "
         "pause, while it receives at least three messages, or two of a kind that it always answered.\n"
-        "* Otherwise a note if these messages are of a kind that it never received before, are Jupyter requests, are"
-        " many after only five answers, or arrive on a connection in the other direction, as with PUSH and PULL both"
-        " ways.\n"
-        "* A note if a client sends nothing for four times its longest pause (a REQ: for fifteen times, and 6 s), "
-        "while other clients of its socket type and rhythm, which sent before, continue at the endpoint. A warning "
-        "for a DEALER with an identity, after fifteen times its longest pause, and 10 s.\n"
-        "* The same for a PUB or PUSH, while other peers that the same host is connected to continue.\n"
-        "* A note if a PUB, a PUSH, or a ROUTER or DEALER that receives almost nothing stops sending to all its "
-        "peers for fifteen times its longest pause, and 6 s. It must have sent for eight times that pause, and its "
-        "messages cannot be answers.\n"
-        "* A note if a ROUTER, DEALER or PAIR that began exchanges at regular times, such as heartbeats, stops for "
-        "ten times the usual interval, and 6 s.\n"
+        "* Otherwise a note in four cases: the received messages are of a new kind, they are Jupyter requests, they "
+        "are many after only five answers, or they arrive on a second connection in the other direction (a PUSH and a "
+        "PULL on both hosts).\n"
         "* A note if a ROUTER or DEALER that answered each message in turn leaves the last ones unanswered for 5 s.\n"
-        "* A note if a client that had one connection at a time continues on a new one: it lost the old one.\n"
-        "Never proven: a program with nothing more to send, and a broker without work, look the same.",
-        "The peer closes its connection itself, cannot send because its receiver does not read, or starts the "
-        "exchanges; TCP retransmits without an acknowledgment; the peer never answered messages of the kinds that it"
-        " now receives; its subscriber cancelled a subscription; or no other peer continues. A broker waits for a "
-        "worker that fell silent or left at the same time, or for the reply to a request of its host.",
+        "One peer of several stopped:\n"
+        "* A note if a client is silent for four times its longest pause, while clients of the same type and rhythm "
+        "continue. A REQ must be silent for fifteen times its longest pause, and 6 s.\n"
+        "* A warning if that client is a DEALER with an identity, silent for fifteen times its longest pause, and 10 "
+        "s.\n"
+        "* A note if a PUB or PUSH is silent, while other servers of the same receiver continue.\n"
+        "A sender stopped to all its peers:\n"
+        "* A note if a PUB or PUSH sends nothing for fifteen times its longest pause, and 6 s, and had sent for at "
+        "least eight times that pause. The same holds for a ROUTER or DEALER that receives almost nothing.\n"
+        "* A note if a ROUTER, DEALER or PAIR that started exchanges at regular times, such as heartbeats, stops for "
+        "ten intervals, and 6 s.\n"
+        "Lost connections:\n"
+        "* A note if a client with one connection at a time continues on a new one: it lost the old one.",
+        "* The peer closes its connection itself, or cannot send because its receiver does not read.\n"
+        "* The peer itself starts the exchanges, or never answered messages of the kinds that it receives now.\n"
+        "* TCP repeats data without an acknowledgment.\n"
+        "* A subscriber cancelled its subscription.\n"
+        "* None of the other peers continues.\n"
+        "* The peer is a broker that waits for a worker that fell silent or left, or for a reply to a request of its "
+        "own host.",
         _fell_silent,
         ("half-closed",),
     ),
@@ -243,11 +251,13 @@ TABLE = (
         PAUSED,
         "note",
         "A peer that answers sent nothing for a while, then continued",
-        "The listener sent about one message for each received one, and once none for 3 s and for three times any "
-        "other pause, although at least three messages arrived in that time. A capture does not show whether these "
-        "messages needed an answer or more work.",
-        "Another pause is a third as long, the peer could not send because its receiver did not read, TCP had to "
-        "retransmit for long, or the messages came at once at the end of the pause, as after an outage of the path.",
+        "A listener used to send about one message for each message that it received. Once it sent nothing for 3 s, "
+        "and for three times any other pause, although at least three messages arrived. Then it continued. A capture "
+        "does not show whether these messages needed an answer, or more work.",
+        "* Another pause is at least a third as long.\n"
+        "* The peer could not send, because its receiver did not read.\n"
+        "* TCP had to repeat data for long, or the messages arrived together at the end of the pause, as after an "
+        "outage of the path.",
         _paused,
     ),
 )

@@ -311,24 +311,27 @@ TABLE = (
         SLOW_RECEIVER,
         "warn",
         "A receiver does not read fast enough",
-        "The program of the receiver reads too slowly, or is busy.\n"
-        "* Its receive window was closed (RFC 9293, 3.8.6), so its peer could not send. A warning if that lasted for"
-        " a second at a time, if siblings of the same publisher received more, or if sequence numbers have gaps "
-        "since; otherwise a note.\n"
-        "* No window was closed, but a sibling received messages that this subscriber subscribed to and did not "
-        "receive. Likely, the publisher exceeded its ZMQ_SNDHWM for this subscriber, although it reads: the path is "
-        "too slow, or a burst too long.\n"
-        "* A warning, and not proven, if the receiver sends nothing, and its system acknowledged the data of a slow"
-        " sender at once, and then at least eight times in a row for 2 s only after the timer for delayed "
-        "acknowledgments (35 to 55 ms): a stopped program does not read. Fewer than five messages per second do not "
-        "show this, because Linux has no such delay after a pause of 200 ms. A note if it is no subscriber: a worker"
-        " that takes one message at a time reads as rarely.\n"
-        "* Not proven if it sends no PONG for PINGs that follow messages, although it sends and answered before: "
-        "libzmq does not read while the receive queue of a socket is full. A note for a worker if that lasts for "
-        "less than 3 s.\n"
-        "A capture does not show the queues of libzmq.",
-        "Its receive window was closed for less than 100 ms, no sibling got more messages, and its system "
-        "acknowledges data at once, or did so late from the start.",
+        "The program of a receiver reads too slowly, or is busy. A capture does not show the queues of libzmq, but "
+        "four signs of them.\n"
+        "Closed window: the receive window of the receiver was closed (RFC 9293, 3.8.6), so its peer could not send.\n"
+        "* A warning if the window was closed for a second at a time, if other subscribers of the publisher received "
+        "more, or if sequence numbers have gaps since.\n"
+        "* Otherwise a note.\n"
+        "Dropped messages: no window was closed, but another subscriber received messages that this one also "
+        "subscribed to, and did not receive.\n"
+        "* Likely: the publisher reached its ZMQ_SNDHWM for this subscriber. The path is too slow, or a burst was too "
+        "long.\n"
+        "Late acknowledgments: the kernel of the receiver acknowledged data at once, and then at least eight times in "
+        "a row for 2 s only after its timer for delayed acknowledgments (35 to 55 ms). So the program no longer "
+        "reads. Not proven.\n"
+        "* A note if the receiver is no subscriber: a worker that takes one message at a time looks the same.\n"
+        "* Not visible below five messages per second, because Linux has no such delay after a pause of 200 ms.\n"
+        "Missing PONGs: the receiver sends messages and used to answer PINGs, but leaves out the PONG to a PING that "
+        "follows messages. libzmq stops reading while the receive queue of a socket is full. Not proven.\n"
+        "* A note if the receiver is a worker, and it lasts less than 3 s.",
+        "* The receive window was closed for less than 100 ms in total.\n"
+        "* No other subscriber received more messages.\n"
+        "* The kernel of the receiver acknowledges data at once, or did so late from the start.",
         _of_rule(SLOW_RECEIVER),
         ("sequence-gap", "fell-silent", "proxy-drops"),
     ),
@@ -336,10 +339,12 @@ TABLE = (
         PUSH_BLOCKED,
         "warn",
         "A PUSH cannot send because a PULL does not read",
-        "The receive window of the PULL was closed for a second at a time. Beyond its ZMQ_SNDHWM a PUSH sends to "
-        "other ready peers, and blocks if there are none. A capture shows that no data is sent, not whether the "
-        "program blocks.",
-        "No receive window was closed for a second at a time, or it opens again each time after about as long.",
+        "A PULL closed its receive window for a second at a time, so a PUSH could not send to it. Once its ZMQ_SNDHWM "
+        "is reached, a PUSH sends to its other peers that read, and blocks if there are none. A capture shows that no "
+        "data is sent, but not whether the program blocks.",
+        "* Each time, the PULL opened its receive window again within a second.\n"
+        "* The PULL opened its window at least three times, and its longest closed time was at most twice the second "
+        "longest: the PULL reads slowly, but steadily.",
         _of_rule(PUSH_BLOCKED),
         ("unbalanced-push",),
     ),

@@ -251,27 +251,29 @@ TABLE = (
         "slow-reply",
         "note",
         "A reply takes much longer than all others",
-        "Replies of a REP, or of a ROUTER to a REQ, took much longer than others at that endpoint. While a REP "
-        "works on one request, all others wait. A capture does not show whether these requests needed more work "
-        "than others. One of these holds:\n"
-        "* One took at least a second, and three times as long as each of at least three replies that were not "
-        "pending at the same time.\n"
-        "* A few, at most one in ten, took a hundred times as long as half of all.\n"
-        "* Of at least 24 replies to a REQ, each of the last five or more took at least 50 ms, eight times as long "
-        "as most, and twice as long as any before.",
-        "Many other replies at that endpoint, at another time, took a third as long; or no message of any connection "
-        "came while a reply took ten minutes or more: the clock was set forward.",
+        "Some replies of a REP, or of a ROUTER to a REQ, took much longer than others at that endpoint. While a REP "
+        "works on one request, all others wait. A capture does not show whether these requests needed more work. "
+        "Three cases are reported:\n"
+        "* One reply took at least a second, and three times as long as each of at least three replies at other "
+        "times.\n"
+        "* A few replies, at most one in ten, took a hundred times as long as the median.\n"
+        "* A REQ received at least 24 replies, and the last five or more became slow. Each of these took at least 50 "
+        "ms, eight times as long as most, and twice as long as any before.",
+        "* Many other replies at that endpoint, at another time, took at least a third as long.\n"
+        "* The reply took ten minutes or more, and no connection has a message in that time: the clock was set "
+        "forward.",
         _slow_replies,
     ),
     Rule(
         "replies-slower",
         "note",
         "Replies take ever longer",
-        "A REQ received at least 24 replies on one connection. The last eighth of them took at least 50 ms, eight "
-        "times as long as the first eighth, and one and a half times as long as the second quarter. The whole last "
-        "quarter took four times as long as the first eighth. Typical durations are compared, so single long ones do "
-        "not matter. Not proven: a capture does not show whether later requests needed more work.",
-        "Several requests are pending at a time, or the durations decrease in the last quarter.",
+        "The replies to a REQ take ever longer on one connection. It received at least 24 replies. The last eighth of "
+        "them took at least 50 ms, eight times as long as the first eighth, and one and a half times as long as the "
+        "second quarter. The last quarter took four times as long as the first eighth. All of these are medians, so "
+        "single long replies do not matter. Not proven: a capture does not show whether later requests needed more "
+        "work.",
+        "* Several requests are pending at a time.\n* The durations decrease in the last quarter.",
         _slower,
     ),
 )

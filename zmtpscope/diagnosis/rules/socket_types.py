@@ -303,11 +303,11 @@ TABLE = (
         "wrong-pairing",
         "error",
         "Socket types do not fit",
-        "Both sides announced their socket types, and these are incompatible (wire.md 10.6). libzmq closes without "
-        "notice on an incompatible type, often before it has announced its own: then the diagnosis is likely, unless "
-        "other connections of the same two show compatible types.",
-        "The types that both sides announce on any connection of the two fit; the close comes late, or, over a long "
-        "path, before the client can hear of the type.",
+        "The two sides announced socket types that do not fit together (wire.md 10.6). libzmq closes without ERROR "
+        "then, often before it has announced its own type. In this case the diagnosis is only likely, unless another "
+        "connection of the two shows both types.",
+        "* The types that both sides announce on any connection of the two fit.\n"
+        "* The close comes late, or, over a long path, before the type can reach the client.",
         _wrong_pairing,
         ("reconnect-storm",),
     ),
@@ -315,14 +315,14 @@ TABLE = (
         "identity-collision",
         "warn",
         "Two clients use one identity",
-        "Two connections to one ROUTER were open at the same time, and their clients announced the same identity. A "
-        "client that reconnects before its old connection is closed looks the same, except if data on the old "
-        "connection is no longer acknowledged: then the ROUTER has not noticed its end.\n"
-        "* An error if one of the clients sent at least three messages and received none, while another received "
-        "some.\n"
-        "* Not proven if nothing is captured on the earlier connection since: it may have ended.",
-        "The two connections do not overlap, they are one connection captured in two places, or the earlier one is "
-        "silent and the capture lost packets.",
+        "Two clients announced the same identity to one ROUTER, on two connections that were open at the same time.\n"
+        "* An error if one client sent at least three messages and received none, while the other received some.\n"
+        "* Not proven if the earlier connection has no packets since the later one opened: it may have ended.\n"
+        "A client that reconnects before its old connection is closed looks the same. If data on the old connection "
+        "is no longer acknowledged, it is certain: the ROUTER has not noticed that the connection ended.",
+        "* The two connections were not open at the same time.\n"
+        "* They are one connection that was captured in two places.\n"
+        "* The earlier connection is silent, and the capture lost packets.",
         _identity_collision,
         ("client-unanswered", "not-acknowledged"),
     ),

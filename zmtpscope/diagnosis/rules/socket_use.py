@@ -209,8 +209,9 @@ TABLE = (
         "self-connected",
         "error",
         "A socket is connected to itself",
-        "Both ends of a connection have the same address and port. A client that keeps connecting to a local port in "
-        "the ephemeral range can be assigned that port itself, and TCP connects it to itself.",
+        "Both ends of a connection have the same address and port. A client retried a port of its own host on which "
+        "no program listened. TCP assigned that port to the client itself, as it may if the port is in the ephemeral "
+        "range, and the socket connected to itself.",
         "The two ends of the connection differ.",
         _self_connected,
         ("connection-refused", "wrong-pairing", "request-unanswered"),
@@ -219,10 +220,11 @@ TABLE = (
         "handshake-timer",
         "warn",
         "A handshake timer closes connections of ZMTP 2.0",
-        "A side that supports ZMTP 3.x ended at least two connections of ZMTP 2.0 after the same time (within 2 %), "
-        "its ZMQ_HANDSHAKE_IVL (30 s by default), although the handshakes were complete. libzmq 4.3.3 and 4.3.4 do "
-        "not stop that timer for ZMTP 2.0.",
-        "The lifetimes or the version differ, or the older side closes.",
+        "A side closed at least two ZMTP 2.0 connections after an equal time (within 2 %), although their handshakes "
+        "were complete. That side supports ZMTP 3.x, and the time is its ZMQ_HANDSHAKE_IVL (30 s by default): libzmq "
+        "4.3.3 and 4.3.4 do not stop that timer on connections of ZMTP 2.0.",
+        "* The connections last for different times, or have another version.\n"
+        "* The side with the older version closes.",
         _handshake_timer,
         ("peer-departed", "periodic-disconnect", "client-returns"),
     ),
@@ -230,10 +232,13 @@ TABLE = (
         "connection-per-request",
         "note",
         "A client opens a connection for each request",
-        "At least twenty connections of one client address to an endpoint, each with one message of the client and "
-        "at most one back, and each closed by the client within a second; or each with a reply and kept open, and none "
-        "used after the next one began.",
-        "A connection of the two carries more messages, or the client keeps some connections while it closes others.",
+        "A client opened at least twenty connections to an endpoint, one for each request. All of them look alike, in "
+        "one of two ways:\n"
+        "* The client sent one message, received at most one, and closed the connection within a second.\n"
+        "* The client sent one message, received one, keeps the connection open, and no longer uses it once it has "
+        "opened the next.",
+        "* A connection between the two carries more messages.\n"
+        "* The client keeps some connections, and closes others.",
         _connection_per_request,
         ("peer-departed",),
     ),
@@ -241,18 +246,20 @@ TABLE = (
         TWICE,
         "note",
         "A subscriber is connected twice to one publisher",
-        "Two connections of one address, with the same identity or none, began within 1 ms, have the same "
-        "subscriptions, and both receive messages. A capture does not show whether they belong to one socket: a "
-        "program with two sockets looks the same.",
-        "The connections began at different times, or those before a reconnection did; or their subscriptions differ.",
+        "A client opened two connections to a publisher within 1 ms. They have the same identity, or none, and the "
+        "same subscriptions, so each message is received twice. Probably one socket connected twice. A capture does "
+        "not show whether the connections belong to one socket or to two.",
+        "* The connections, or the earlier connections that they replace, began at different times.\n"
+        "* Their subscriptions differ.",
         _connected_twice,
     ),
     Rule(
         PHANTOM,
         "warn",
         "A peer sends its identity twice, and the second one is received as a message",
-        "A peer that supports ZMTP 2.0 or newer is connected to a peer of 1.0, and its first message is its identity "
-        "again, in one frame. libzmq 4.0.3 does this (its issue 763). Not proven: a program may send its own name.",
+        "A peer that supports ZMTP 2.0 or newer connects to a peer of ZMTP 1.0, and sends its identity twice: in the "
+        "greeting, and again as its first message. libzmq 4.0.3 does this (its issue 763). The receiving program gets "
+        "a message that the other program never sent. Not proven: a program may send its own name.",
         "The first message differs from the identity, or the sender speaks ZMTP 1.0 itself.",
         _phantoms,
     ),

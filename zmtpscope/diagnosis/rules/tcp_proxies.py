@@ -52,9 +52,9 @@ TABLE = (
         "proxy-header",
         "error",
         "A proxy sends a header before ZMTP",
-        "A client begins with a header of the PROXY protocol, version 1 or 2, and the handshake does not succeed. "
-        "HAProxy (send-proxy), nginx (proxy_protocol) and load balancers send it if configured to; libzmq reads it "
-        "as the identity of a ZMTP 1.0 peer and waits for more.",
+        "A client connection begins with a header of the PROXY protocol (version 1 or 2), and its handshake does not "
+        "succeed. HAProxy (send-proxy), nginx (proxy_protocol) and load balancers send this header if configured to. "
+        "libzmq takes the header for the identity of a ZMTP 1.0 peer, and waits for more.",
         "A handshake succeeds after such a header: the server supports it.",
         _headers,
         ("handshake-timeout", "reconnect-storm"),
@@ -63,10 +63,11 @@ TABLE = (
         "proxy-refuses",
         "warn",
         "A proxy does not connect a client",
-        "A proxy (SOCKS 4 or 5, HTTP CONNECT) answered that it does not connect a client. Reported only if the proxy "
-        "relays ZMTP of that client, or if the client retries at least three times less than a second apart, as "
-        "ZeroMQ clients do. A note if it connected the client later.",
-        "The proxy connects the client to the same target later: then it is a note.",
+        "A proxy (SOCKS 4 or 5, HTTP CONNECT) answered that it does not connect a client to its target. To exclude "
+        "other protocols, the rule applies only if the proxy relays ZMTP for that client, or if the client retries at "
+        "least three times less than a second apart, as ZeroMQ clients do. A note if the proxy connected the client "
+        "later.",
+        "Nothing shows that the client speaks ZMTP.",
         _refusals,
     ),
 )

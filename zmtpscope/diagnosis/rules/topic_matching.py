@@ -404,9 +404,10 @@ TABLE = (
         CONFLATED,
         "warn",
         "A publisher loses the first frames of its messages",
-        "A PUB that filters sent at least three messages of one frame each to a SUB, and none begins with a topic "
-        "to which the SUB subscribed: the topic was in a frame that is missing. ZMQ_CONFLATE causes this with "
-        "messages of several frames. Not proven: ZMQ_INVERT_MATCHING on both sides looks the same.",
+        "A PUB that filters sent a SUB at least three messages of one frame each, and none of them begins with a "
+        "topic to which the SUB subscribed. So the frame with the topic is missing. ZMQ_CONFLATE drops it, because "
+        "that option does not support messages of several frames. Not proven: ZMQ_INVERT_MATCHING on both sides looks "
+        "the same.",
         "The PUB sends messages of several frames, or one that a subscription matches.",
         _conflated,
         ("topic-without-subscriber", "subscription-without-messages"),
@@ -415,30 +416,32 @@ TABLE = (
         "subscription-without-messages",
         "warn",
         "A subscription matches no published topic, or a group receives no message",
-        "A subscription matched no message while the same publisher sent others, and none of its captured topics "
-        "begins with the subscription; or a DISH joined a group for which no RADIO sends. Since ZMTP 3.0, topics "
-        "without a subscriber are not on the wire, so the right topic may not be captured.\n"
-        "* A warning if a topic is nearly equal: it differs in case, quotes, a space or a zero octet at an end, a "
-        "wildcard or UTF-16, or it is shorter than the subscription.\n"
-        "* Otherwise a note: the publisher may have published nothing for it.\n"
-        "* A note if a publisher sent nothing at all for 3 s, while another one, to which the client is not "
-        "connected, publishes the topic.\n"
-        "* A note if a publisher sent nothing at all for 10 s.",
-        "The publisher sends a topic that begins with the subscription to any subscriber, or the host of the "
-        "subscriber has the same subscription at another publisher, which sends matching messages.",
+        "A subscription matched no message although the publisher sent others, or a DISH joined a group to which no "
+        "RADIO sends. Since ZMTP 3.0, publishers do not send topics without a subscriber, so the right topic may be "
+        "missing from the capture.\n"
+        "* A warning if a captured topic nearly equals the subscription. It may differ in case, quotes, a space or "
+        "zero octet at an end, a wildcard, or UTF-16, or be shorter.\n"
+        "* A note if the publisher sent nothing at all for 3 s, and another publisher, to which the client is not "
+        "connected, sends the topic.\n"
+        "* A note if the publisher sent nothing at all for 10 s.\n"
+        "* Otherwise a note: the publisher may have published nothing for this subscription.",
+        "* The publisher sends any subscriber a topic that begins with the subscription.\n"
+        "* The subscriber's host has the same subscription at another publisher, which sends matching messages.",
         _without_messages,
     ),
     Rule(
         "topic-without-subscriber",
         "warn",
         "A topic is sent that no subscription matches",
-        "Subscribers whose subscriptions were all captured received messages that match none of them. Since ZMTP 3.0 "
-        "a publisher filters, so this happens with older publishers, or with publishers that do not filter. A "
-        "warning if a subscription nearly matches, unless an XPUB publishes, which may map topics (ZMQ_XPUB_MANUAL), "
-        "otherwise a note.",
-        "Subscriptions of that side are missing from the capture or encrypted, another subscriber subscribed to the "
-        "topic, a later subscription matches messages that came before the first one, the receiver is an XSUB, or the "
-        "capture cuts the message off.",
+        "Subscribers received messages that match none of their subscriptions, although all their subscriptions were "
+        "captured. Since ZMTP 3.0 publishers filter, so the publisher is older, or does not filter.\n"
+        "* A warning if a subscription nearly matches the topic.\n"
+        "* A note if none does, or if an XPUB publishes, which may map topics (ZMQ_XPUB_MANUAL).",
+        "* Subscriptions of the receiver are missing from the capture, or encrypted.\n"
+        "* Another subscriber subscribed to the topic.\n"
+        "* A later subscription matches, and the messages came before the first subscription.\n"
+        "* The receiver is an XSUB.\n"
+        "* The capture cuts off the message.",
         _without_subscriber,
     ),
 )

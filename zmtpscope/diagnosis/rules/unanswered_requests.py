@@ -393,26 +393,30 @@ TABLE = (
         UNANSWERED,
         "error",
         "A request has no reply",
-        "A REQ, or a peer that sends envelopes or talks to a REP, sent a request and received no reply before the "
-        "connection or the capture ended. It waited for at least a second, and three times as long as for any reply "
-        "at this endpoint.\n"
-        "* Proven if the server is a REP, or a REQ that works for a ROUTER, or if the REQ received a reply before. "
-        "Otherwise likely: for example, socket types are unknown (ZMTP 1.0, ZWS 2.0, the start was not captured), "
-        "and eight messages in turn show the client.\n"
+        "A client sent a request and received no reply before the connection or the capture ended. It waited for at "
+        "least a second, and for three times the longest time of any reply at this endpoint. A request is a message "
+        "of a REQ, a message with an envelope, or a message to a REP. A capture does not show what the server does "
+        "with the request, or whether it would have replied later.\n"
+        "* Proven if the server is a REP, if it is a REQ that works for a ROUTER, or if the client is a REQ that "
+        "received a reply before.\n"
+        "* Otherwise likely: for example, if socket types are unknown (ZMTP 1.0, ZWS 2.0, or the start was not "
+        "captured). The client is then the side that sent first in eight messages that alternate.\n"
         "* If a broker forwarded the request, the server behind the broker is named.\n"
-        "* A REP answers the requests of all its connections in order, so the oldest pending request is named, even "
-        "if its client has given up.\n"
-        "* If the server left after that time, the missing reply is still the cause.\n"
-        "* Also reported if a REQ closes its connection with a pending request at least three times after the same "
-        "time (the last time may be shorter), and at most a tenth of its requests received replies: its timeout is "
-        "too short, or the server hangs. If the REP replied to none of them, any times that add up to 3 s are "
-        "enough.\n"
-        "* A note before 3 s, if the server has not replied to anything yet.\n"
-        "* A note if two or more clients of a REP wait when the capture ends, ten times as long as any reply took.\n"
-        "A REQ that waits for work from its broker has no pending request. A capture does not show what the program "
-        "does with the request, or whether the reply would have come later.",
-        "The request has a reply, or the same request has one on another connection; a REQ may wait for work; the "
-        "server left soon, or a REP goes on to reply, and the request waits in its queue.",
+        "* A REP answers the requests of all its connections in order. So its oldest pending request is named, even "
+        "if the client of that request has given up.\n"
+        "* If the server left after it had not replied for that time, the missing reply remains the cause.\n"
+        "Given up: a REQ closes its connection with a pending request at least three times, and at most a tenth of "
+        "its requests received replies.\n"
+        "* Reported if the waits are equal (the last may be shorter): the timeout of the REQ is too short, or the "
+        "server hangs.\n"
+        "* Reported with any waits that add up to 3 s, if the REP replied to no request.\n"
+        "A note in two cases:\n"
+        "* The wait is shorter than 3 s, and the server has not replied to anything yet.\n"
+        "* Two or more clients of a REP wait when the capture ends, each ten times as long as any reply took.",
+        "* The request has a reply, or the client sent it again on another connection and received the reply there.\n"
+        "* The client is a REQ that waits for work from its broker, so its message is not a request.\n"
+        "* The server left within a second: see request-lost.\n"
+        "* The request is in the queue of a REP that continues to reply.",
         _unanswered,
         consequences=("request-lost", "fell-silent", "half-closed"),
     ),
@@ -420,14 +424,13 @@ TABLE = (
         LOST,
         "error",
         "A server leaves with a pending request",
-        "The server closed the connection first, before it replied, and the client did not send the same request "
-        "again on a new connection. libzmq does not repeat requests: a REQ without ZMQ_REQ_RELAXED waits forever. "
-        "If a broker forwarded the request, the waiting client is named. A server that had not replied for long "
-        "before it left probably hung: see request-unanswered.\n"
-        "* A note if a REQ of the same address received a reply to any request at the endpoint on a later "
-        "connection.\n"
+        "The server closed the connection before it replied, and the client did not send the same request again on a "
+        "new connection. libzmq does not repeat requests: a REQ without ZMQ_REQ_RELAXED waits forever.\n"
+        "* If a broker forwarded the request, the waiting client is named.\n"
+        "* If the server had not replied for long before it left, it probably hung: see request-unanswered.\n"
+        "* A note if a REQ of the same address later received a reply to any request at the endpoint.\n"
         "* A note if the client stopped reconnecting within 3 s, as in an orderly shutdown.",
-        "The client sends the same request again, or had waited for long before the server left.",
+        "* The client sends the same request again.\n* The client had waited for long before the server left.",
         _lost,
     ),
 )

@@ -96,10 +96,11 @@ TABLE = (
         UNBALANCED,
         "warn",
         "The messages of a PUSH are shared unevenly",
-        "Several PULLs connected to one PUSH within ten seconds and stayed, and one of them received less than a "
-        "quarter of its share of at least a hundred messages. Usually it connected after many messages were sent, or "
-        "did not read for a while. A PUSH that connects to several PULLs is not checked: a capture does not show "
-        "which connections belong to one socket.",
+        "One PULL received much less of a PUSH than the others. Several PULLs connected to the PUSH within ten "
+        "seconds and stayed. The PUSH sent at least a hundred messages, and this PULL received less than a quarter of "
+        "its share. Usually it connected after many messages were sent, or did not read for a while. A PUSH that "
+        "connects to several PULLs is not checked, because a capture does not show which connections belong to one "
+        "socket.",
         "The PULLs did not connect within ten seconds of each other, or did not stay.",
         _unbalanced,
     ),

@@ -210,8 +210,8 @@ TABLE = (
         VIOLATION,
         "warn",
         "A peer does not keep to the protocol",
-        "Findings of severity error and warn that no other rule explains, as in the output of `read`, once for each "
-        "kind.",
+        "Findings of severity error or warn, as `read` prints them, that no other rule explains. Each kind of finding "
+        "is one diagnosis.",
         "Another diagnosis explains the finding.",
         lambda knowledge: iter(()),
     ),
@@ -220,10 +220,12 @@ TABLE = (
         "warn",
         "No handshake succeeds",
         "A client speaks ZMTP to an endpoint, and each of its connections ended before the handshake was complete, "
-        "without a reason that another rule finds. A note if there is only one. A listener that closes without "
-        "notice is probably not ZeroMQ; a side that closes after the same time each time, while the other side "
-        "answers, has a timer. An HTTP response that does not switch to a WebSocket with ZWS proves a refusal.",
-        "A handshake of the two succeeds, or another diagnosis covers one of these connections.",
+        "for no reason that another rule finds.\n"
+        "* If the listener closes without ERROR, it is probably not ZeroMQ.\n"
+        "* If one side closes after an equal time each time, although the other side answers, it has a timer.\n"
+        "* Proven if an HTTP response refuses to switch to a WebSocket with ZWS.\n"
+        "* A note if there is only one connection.",
+        "* A handshake of the two succeeds.\n* Another diagnosis covers one of these connections.",
         lambda knowledge: iter(()),
         ("reconnect-storm",),
     ),
