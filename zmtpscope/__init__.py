@@ -1,4 +1,4 @@
-"""zmtpscope: a protocol analyser for ZeroMQ traffic. From Python: docs/python.md."""
+"""zmtpscope: a protocol analyser for ZeroMQ traffic. docs/python.md describes the Python interface."""
 
 from __future__ import annotations
 

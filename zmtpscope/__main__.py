@@ -1,4 +1,4 @@
-"""`python -m zmtpscope` is `zmtpscope`."""
+"""Run the command line: `python -m zmtpscope` is the same as `zmtpscope`."""
 
 from zmtpscope.cli import main
 

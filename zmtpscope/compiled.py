@@ -1,7 +1,8 @@
-"""Functions with an optional compiled version.
+"""Select the compiled version of a function if it is installed.
 
-`name` in `module.py` is the Python twin of `name` in `module_compiled.pyx` next to it. The twin runs if nothing was
-compiled when zmtpscope was installed. Both return equal results for any input (docs/seams.md, P20).
+The function `name` in `module.py` (the twin, plain Python) has a compiled version `name` in `module_compiled.pyx`. The
+twin runs if nothing was compiled when zmtpscope was installed. Both return equal results for any input (docs/seams.md,
+P20).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PAIRS: dict[str, Pair] = {}
 
 
 def state() -> str:
-    """Describe for `--version` whether compiled modules are in use."""
+    """Describe whether compiled modules are in use, for `--version`."""
     scanner = os.path.join(os.path.dirname(__file__), "zmtp", "scanner_compiled")
     if not any(os.path.exists(scanner + suffix) for suffix in EXTENSION_SUFFIXES):
         return "not compiled, so slower"
@@ -35,11 +36,11 @@ def state() -> str:
 
 
 class Outdated(ImportError):
-    """A compiled module is of another version of the program."""
+    """A compiled module was built from another version of the program."""
 
 
 def where_possible(twin: Function) -> Function:
-    """Return the compiled version of a twin, if there is one.
+    """Return the compiled version of the Python function `twin`, or `twin` if there is none.
 
     Raises `Outdated` if the compiled module is older than its twin.
     """

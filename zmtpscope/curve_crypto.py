@@ -24,7 +24,7 @@ def public_key(secret: bytes) -> bytes:
 
 
 def shared_key(public: bytes, secret: bytes) -> bytes | None:
-    """Return the key of all boxes between the owners of two key pairs; about 32 us.
+    """Return the key that encrypts all boxes between the owners of two key pairs; takes about 32 us.
 
     None if libsodium refuses `public`, a point of low order, which would give the same key with every secret. Raises
     `ValueError` if a key is not 32 octets.

@@ -1,4 +1,4 @@
-"""Groups of values: by a key, or by time."""
+"""Group values by a key, or by pauses in time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 
 
 def divided_at_pauses(values: Iterable[Value], time: Callable[[Value], int], pause: float) -> Iterator[list[Value]]:
-    """Group values in order of time: a group ends before a longer time without a value than `pause`."""
+    """Divide values, which are in order of time, into groups.
+
+    A group ends where no value follows within `pause`; `time` returns the time of a value.
+    """
     together: list[Value] = []
     for value in sorted(values, key=time):
         if together and time(value) - time(together[-1]) > pause:

@@ -1,4 +1,4 @@
-"""Intervals of time, or of octets."""
+"""Merge intervals of time, or of octets."""
 
 from __future__ import annotations
 

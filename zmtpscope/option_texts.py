@@ -1,5 +1,8 @@
-"""Parse analyser options from text, for command lines and tables of strings. All functions raise `ValueError` with a
-one-sentence message for users. Light to import: other parts are imported when needed."""
+"""Parse analyser options from text, for command lines and for Spark options.
+
+All functions raise `ValueError` with a one-sentence message for users. Light to import: other parts are imported when
+needed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ BODY_FORMS = ("auto", "text", "hex", "payload")
 
 
 class Body(NamedTuple):
-    """How to keep bodies ("full", "head", "none") and the number after it, if given."""
+    """Value of the option `--body`: which octets of message bodies to keep ("full", "head" or "none"), and how many."""
 
     keep: str
     octets: int | None
@@ -35,10 +38,13 @@ FULL = Body("full", None)
 class DecodeAs(NamedTuple):
     """A rule of `-d SELECTOR,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD]`.
 
-    It forces zmtpscope to read connections or datagrams as ZMTP regardless of their first octets, or selects a payload
-    dissector for them or for a topic. `selector` is "tcp.port", "udp.port", "conn" or "topic"; `value` is the port, the
-    connection number or the topic. `payload` is name and argument of a dissector. `socket_type` is the type of the side
-    with the port, if its handshake was not captured.
+    A rule forces zmtpscope to read connections or datagrams as ZMTP regardless of their first octets, or selects a
+    payload dissector for them or for a topic.
+
+    - `selector`: "tcp.port", "udp.port", "conn" or "topic"
+    - `value`: the port, the connection number or the topic
+    - `payload`: name and argument of a dissector
+    - `socket_type`: type of the side with the port, if its handshake was not captured
     """
 
     selector: str
@@ -52,9 +58,10 @@ class DecodeAs(NamedTuple):
         return self.value == conn if self.selector == "conn" else self.selector == "tcp.port" and self.value in ports
 
     def socket_types(self, ports: tuple[int, int]) -> tuple[str | None, str | None]:
-        """Return the type of the rule, and the usual partner type if there is one.
+        """Return the socket types of both sides of a connection with these ports.
 
-        Both are None if the rule has no type, or if both sides have the port.
+        The side with the port has the rule's type, the other side its usual partner type, if there is one. Both are
+        None if the rule has no type, or if both sides have the port.
         """
         if self.socket_type is None or ports[0] == ports[1]:
             return None, None
@@ -73,7 +80,7 @@ def parse_body(text: str) -> Body:
 
 
 def parse_duration(text: str) -> int:
-    """Parse `1s`, `100ms`, `1.5min`, or a plain number of seconds; in nanoseconds."""
+    """Parse a duration such as `1s`, `100ms`, `1.5min`, or a number of seconds; return nanoseconds."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([a-z]*)", text)
     if match is None or (match[2] and match[2] not in DURATIONS_NS):
         raise ValueError(f"{text!r} is no length of time; write a number and one of {', '.join(DURATIONS_NS)}: 100ms")
@@ -81,8 +88,11 @@ def parse_duration(text: str) -> int:
 
 
 def parse_decode_as(text: str) -> DecodeAs:
-    """Parse `SELECTOR==VALUE,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD[/ARGUMENT]]`, where SELECTOR is tcp.port,
-    udp.port, conn or topic. An empty part before another part is not set: `zmtp///PUB` sets only the type."""
+    """Parse `SELECTOR==VALUE,zmtp[/VERSION[/MECHANISM[/TYPE]]][:PAYLOAD[/ARGUMENT]]`.
+
+    SELECTOR is tcp.port, udp.port, conn or topic. An empty part before another part is not set: `zmtp///PUB` sets only
+    the type.
+    """
     match = re.fullmatch(r"(.*?)==(.*),zmtp((?:/[^/:]*){0,3})(?::([^/]+)(?:/(.+))?)?", text)
     if match is None:
         raise ValueError(f"{text!r} is not of the form tcp.port==5555,zmtp/3.1/NULL/PUB:json")
@@ -120,7 +130,7 @@ def parse_decode_as(text: str) -> DecodeAs:
 
 
 def parse_payload(text: str) -> str:
-    """Check `auto`, `off`, or the name of a payload dissector."""
+    """Return `text` if it is `auto`, `off`, or the name of a payload dissector; otherwise raise `ValueError`."""
     return text if text in ("auto", "off") else known_payload(text)
 
 
@@ -155,7 +165,7 @@ class ReadOptions(NamedTuple):
 
 
 class ReadTexts(TypedDict, total=False):
-    """Texts by the field names of `ReadOptions`."""
+    """The options of `ReadOptions` as texts, by field name."""
 
     body: str
     payload: str
@@ -163,7 +173,7 @@ class ReadTexts(TypedDict, total=False):
 
 
 class ReadOption(NamedTuple):
-    """Name, parser, values and help of a command line option. `many`: it may be repeated."""
+    """A command line option that sets a field of `ReadOptions`. `many`: it may be repeated."""
 
     flag: str
     parse: Callable[[str], Any]
@@ -204,7 +214,10 @@ READ_OPTIONS = {
 
 
 def check_columns(owner: str, names: Sequence[str], known: Sequence[str]) -> None:
-    """Check that `names` are columns of a record type or table, each once."""
+    """Raise `ValueError` unless `names` are columns of a record type or table, each once.
+
+    `owner` names the record type or table in the message; `known` are its columns.
+    """
     for name in names:
         if name not in known:
             raise ValueError(f"{owner} has no column {name!r}{nearest(name, known)}")

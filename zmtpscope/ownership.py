@@ -1,4 +1,7 @@
-"""Check that only this user and root can change a file or folder that runs as a program, or is equally trusted."""
+"""Check the owner and mode of programs and of other trusted files.
+
+Only this user and root may be able to change them.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,27 @@ WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Exposed(NamedTuple):
-    """Another user owns a file or folder, or other users may write to it."""
+    """A file or folder that other users can change.
+
+    `is_of_another`: another user owns it; otherwise its mode lets other users write.
+    """
 
     path: str
     is_of_another: bool
 
 
 def exposed(path: str | Path, status: os.stat_result) -> Exposed | None:
-    """Return why a file or folder with this status must not be trusted. To trust the content of an open file, pass
-    the status of its descriptor."""
+    """Return why a file or folder must not be trusted, or None; `status` is its owner and mode.
+
+    To trust the content of an open file, pass the status of its descriptor.
+    """
     if status.st_uid not in (os.geteuid(), 0):
         return Exposed(str(path), is_of_another=True)
     return Exposed(str(path), is_of_another=False) if status.st_mode & WRITTEN_BY_OTHERS else None
 
 
 def exposed_in(folder: Path) -> Exposed | None:
-    """Return why a program in `folder` (a resolved path) must not be trusted.
+    """Return why a program in `folder` (a resolved path) must not be trusted, or None.
 
     Checks the folder and all parents, because another folder could be moved into the path there. A parent with the
     sticky bit, such as /tmp, is safe unless another user owns it. Raises `OSError`.

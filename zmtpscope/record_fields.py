@@ -1,7 +1,7 @@
 """The fields of every record type, in the order of every output.
 
 Field types are "int" (64 bit with sign), "bool", "text", "octets", "json", and lists and structs of these. Null means
-unknown; no field is a guess.
+that a value is unknown; no value is guessed.
 """
 
 from __future__ import annotations

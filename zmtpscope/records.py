@@ -1,4 +1,4 @@
-"""Record types and the `text` encoding: one schema for every output, made from the fields of `record_fields.py`."""
+"""Record types, and `text`: the encoding of octets as text. `record_fields.py` defines the fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def to_text(octets: bytes) -> str:
 
 
 def from_text(text: str) -> bytes:
-    """Return the octets of a text from `to_text`, or of a command line argument, perhaps invalid UTF-8 (PEP 383)."""
+    """Return the octets that `to_text` encoded.
+
+    Also decodes a command line argument that is invalid UTF-8 (PEP 383).
+    """
     octets = text.encode("utf-8", "surrogateescape")
     return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()) if match[1] else b"\\", octets)
 

@@ -1,4 +1,4 @@
-"""Counts, endpoints, durations and alternatives in sentences."""
+"""Format counts, endpoints, durations and alternatives for sentences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def host_port(host: str | None, port: int | None) -> str:
 
 
 def either(words: Sequence[str]) -> str:
-    """List alternatives: `a`, `a or b`, or `a, b or c`."""
+    """List alternatives: `["a", "b", "c"] -> "a, b or c"`."""
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
@@ -34,7 +34,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """List names: `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
+    """List at most `most` names, and count the rest: `SUB 10.0.0.2, SUB 10.0.0.3 and 7 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

@@ -28,7 +28,10 @@ class Segmenter:
         """Fragments of IP datagrams in the last block, if the caller reassembles them."""
 
     def feed(self, packets: PacketBlock) -> SegmentBlock:
-        """Return the segments and datagrams of some packets; other packets only change `latest`."""
+        """Return the TCP segments and UDP datagrams among some packets.
+
+        Other packets only advance `latest`, the last time.
+        """
         if not len(packets):
             return SegmentBlock(b"", self._ordinal)
         block = read_headers(packets, self._decoder, self._ordinal)
@@ -54,7 +57,8 @@ class Captures:
     """The segments of one or more captures, block by block. Iterate over it once.
 
     Packet references index `files`, the file names (None: standard input). `files`, `problems` and `statistics` grow
-    while iterating; a problem is added after the packets before it. `follow`: another process still writes them.
+    while iterating; a problem is added after the packets before it. `follow`: read files that another process is still
+    writing.
     """
 
     def __init__(
@@ -108,8 +112,8 @@ FOLLOWED_BLOCK_SIZE = 1 << 19
 def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, block_size: int = BLOCK_SIZE) -> Captures:
     """Open files, FIFOs, directories and standard input ("-").
 
-    About `block_size` octets are read at a time; the segments do not depend on it. Raises `CaptureError` if a path is
-    missing, unreadable or not a capture.
+    `packet_limit`: stop after so many packets. About `block_size` octets are read at a time; the segments do not depend
+    on it. Raises `CaptureError` if a path is missing, unreadable or not a capture.
     """
     files = find_files(paths)
     read = partial(read_merged, files, block_size)
@@ -117,18 +121,18 @@ def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, bloc
 
 
 def read_packets(paths: Sequence[str], *, block_size: int = BLOCK_SIZE) -> Iterator[PacketBlock]:
-    """Yield the packets of files, in the order and with the references of `open_captures`, without packets after
-    damage.
+    """Yield the packets of capture files, in the order and with the references of `open_captures`.
 
-    Raises `CaptureError` as `open_captures` does.
+    Packets after damage in a file are left out. Raises `CaptureError` as `open_captures` does.
     """
     yield from read_merged(find_files(paths), block_size, FileReports(statistics=[]))
 
 
 def reopen_captures(paths: Sequence[str], span: TimeSpan = ALWAYS, *, block_size: int = BLOCK_SIZE) -> Captures:
-    """Open the files of an earlier list, perhaps made by another process, and read the packets within `span`.
+    """Open capture files again and read the packets within `span`.
 
-    Files that have become unreadable are reported as problems, and keep their positions in `files`.
+    `paths` are the files of an earlier run, perhaps in another process. Files that have become unreadable are reported
+    as problems, and keep their positions in `files`.
     """
 
     def read(reports: FileReports) -> Iterator[PacketBlock]:
@@ -140,9 +144,9 @@ def reopen_captures(paths: Sequence[str], span: TimeSpan = ALWAYS, *, block_size
 def follow_captures(
     follow: Follow, *, packet_limit: int | None = None, block_size: int = FOLLOWED_BLOCK_SIZE
 ) -> Captures:
-    """Read the files of `follow` while another process still writes them.
+    """Read the capture files of `follow` while another process is still writing them.
 
-    While nothing arrives, yields blocks without segments, so that the caller can act on the time. Iterating raises
+    When no octets arrive, blocks without segments are yielded, so that the caller can act on the time. Iterating raises
     `CaptureError`.
     """
     names: list[str | None] = []

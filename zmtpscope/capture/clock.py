@@ -1,7 +1,7 @@
-"""Correct the times of a capture whose clock was set back, so that no duration is negative.
+"""Correct the packet times of a capture whose clock was set back, so that no duration is negative.
 
-If a packet is at least a second earlier than a previous one of its interface, the clock was set back. It and later ones
-are moved forward by the step, until the original times have caught up.
+If a packet is at least a second earlier than a previous one of its interface, the clock was set back. That packet and
+later ones are moved forward by the step, until the original times have caught up.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MAX_CLOCKS = 4096
 
 
 class SetBack(NamedTuple):
-    """A clock was set back: the time stamp of `packet` (corrected to `time`) is `ns` before an earlier one.
+    """The largest step by which the clock of a capture was set back, and the number of such steps (`times`).
 
-    `times` is the number of such steps in the capture; this is the largest.
+    The time stamp of `packet` is `ns` before an earlier one; `time` is its corrected time (ns since the epoch).
     """
 
     ns: int
@@ -37,7 +37,7 @@ class SetBack(NamedTuple):
 
 
 def folded(steps: Iterable[SetBack]) -> SetBack | None:
-    """Return the largest step (the first of equal ones) with the number of steps."""
+    """Combine steps: return the largest one (the first of equal ones), with the number of all steps."""
     steps = list(steps)
     return max(steps, key=attrgetter("ns"))._replace(times=sum(each.times for each in steps)) if steps else None
 
@@ -47,9 +47,9 @@ class Clocks:
         self._clocks: dict[int, Clock] = {}
 
     def correct(self, times: Times, interfaces: Times | None) -> list[tuple[int, int]]:
-        """Correct times in place; return the packet index and size of each step back.
+        """Correct packet times in place; return (packet index, size in ns) of each step back.
 
-        `interfaces` None: all packets have one clock.
+        `interfaces` are the interfaces of the packets; None: all packets have one clock.
         """
         if interfaces is None or not len(times) or interfaces.min() == interfaces.max():
             number = 0 if interfaces is None or not len(times) else int(interfaces[0])
@@ -74,7 +74,7 @@ class Clock:
         self._latest = 0
 
     def correct(self, times: Times) -> list[tuple[int, int]]:
-        """Correct the times of one file, as `Clocks.correct` does."""
+        """Correct packet times of one clock in place; return (packet index, size in ns) of each step back."""
         if not len(times):
             return []
         steps = []

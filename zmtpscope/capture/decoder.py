@@ -59,9 +59,10 @@ _udp = Struct(">HHH").unpack_from
 
 
 class Segment(NamedTuple):
-    """A TCP segment as in `SegmentBlock`. `cut`: payload octets announced but not captured.
+    """A TCP segment; fields as in `SegmentBlock`.
 
-    `hops` is the remaining TTL or hop limit of a SYN or RST, otherwise 0.
+    `cut`: how many payload octets were announced but not captured. `hops`: the remaining TTL or hop limit of a SYN or
+    RST, otherwise 0.
     """
 
     key: bytes
@@ -75,10 +76,12 @@ class Segment(NamedTuple):
 
 
 class Fragment(NamedTuple):
-    """A fragment of an IP datagram for the caller to reassemble.
+    """A fragment of an IP datagram, for callers that reassemble datagrams themselves.
 
-    `row` is the index of its packet in the block; `key` is addresses, protocol and identification. It has `size` octets
-    of the datagram from `offset` on. `begins`: the first octets of the datagram, if this fragment has them.
+    - `row`: index of its packet in the block
+    - `key`: addresses, protocol and identification
+    - `begins`: the first octets of the datagram, if this fragment has them
+    - `offset`, `size`: which octets of the datagram it contains
     """
 
     row: int
@@ -91,9 +94,9 @@ class Fragment(NamedTuple):
 
 
 class Decoder:
-    """Decodes one packet at a time; keeps fragments from block to block.
+    """Decodes one packet at a time; keeps IP fragments from block to block.
 
-    `fragments_apart`: fragments of the current block, if the caller reassembles them.
+    `fragments_apart`: the fragments of the current block, if the caller reassembles them; otherwise None.
     """
 
     def __init__(self, statistics: CaptureStatistics, *, put_together: bool = True) -> None:
@@ -109,13 +112,16 @@ class Decoder:
         """Reassembled datagrams, appended to the block at its end."""
 
     def whole_data(self) -> bytes:
-        """Return the octets that segments and datagrams refer to, at the end of the block."""
+        """Return the octets to which the decoded segments and datagrams refer, at the end of a block."""
         return self.data + self.behind if self.behind else self.data
 
     def packet(
         self, row: int, link: int, start: int, stop: int, missing: int, packet: int, time: int
     ) -> Segment | Datagram | None:
-        """Decode `data[start:stop]`, of which `missing` more octets were not captured. Never raises."""
+        """Decode the packet `data[start:stop]`; `missing` further octets of it were not captured. Never raises.
+
+        `row` is its index in the block, `link` its link type, `packet` its reference, `time` its time in ns.
+        """
         self.row, self.base, self.missing, self.number, self.time = row, start, missing, packet, time
         # a copy: an invalid length must not reach into the next packet
         octets = self.data[start:stop]
@@ -129,7 +135,10 @@ class Decoder:
         return None
 
     def _network(self, protocol: int, octets: bytes, at: int) -> Segment | Datagram:
-        """Decode the headers at index `at`, the first of EtherType `protocol`, down to TCP or UDP."""
+        """Decode the headers from index `at` on, down to TCP or UDP.
+
+        `protocol` is the EtherType of the first header.
+        """
         for _ in range(DEEPEST):
             if protocol in (IPV4, IPV6):
                 read = self._read_ipv4 if protocol == IPV4 else self._read_ipv6
@@ -161,9 +170,9 @@ class Decoder:
         raise Undecodable("headers nested too deep")
 
     def _read_ipv4(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
-        """Read an IPv4 header; return protocol, addresses, octets, payload start and announced end.
+        """Parse an IPv4 header; return (protocol, addresses, octets, payload start, payload end).
 
-        The end may be beyond the captured octets.
+        The payload end is the announced one, and may be beyond the captured octets.
         """
         version, total, identification, fragment, self.hops, protocol, addresses = _ipv4(octets, at)
         header = (version & 0x0F) * 4
@@ -180,7 +189,7 @@ class Decoder:
         return protocol, addresses, octets, at, end
 
     def _read_ipv6(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
-        """Read an IPv6 header with extensions; return the same values as `_read_ipv4`."""
+        """Parse an IPv6 header with extensions; return (protocol, addresses, octets, payload start, payload end)."""
         version, length, following, self.hops, addresses = _ipv6(octets, at)
         if version >> 4 != 6:
             raise Undecodable("IP header lies")
@@ -207,8 +216,11 @@ class Decoder:
     def _reassemble(
         self, key: bytes, offset: int, more: bool, octets: bytes, at: int, end: int
     ) -> tuple[bytes, int, int]:
-        """Add the fragment `octets[at:end]`; return octets with the whole datagram's payload, its start and its end.
-        Raises `Undecodable` if fragments are missing."""
+        """Add the IP fragment `octets[at:end]`; return octets that contain the complete payload, its start and its end.
+
+        `offset` is that of the fragment in the datagram; `more`: further fragments follow. Raises `Undecodable` if
+        fragments are missing.
+        """
         if at >= end or (more and (end - at) % 8):
             raise Undecodable("IP header lies")
         if not self.puts_together:
@@ -238,7 +250,7 @@ class Decoder:
         return Segment(addresses + ports, sequence, acknowledgment, flags, *place, cut, hops)
 
     def _unreachable(self, protocol: int, octets: bytes, at: int) -> Segment:
-        """Return a row for an ICMP error about a TCP segment, in the direction of the error."""
+        """Return an ICMP error about a TCP segment as a segment, in the direction of the error."""
         reason = REASONS.get((protocol, octets[at]), {}).get(octets[at + 1])
         quoted = at + ICMP_HEADER
         if reason is None or quoted >= len(octets):

@@ -20,10 +20,10 @@ class CaptureError(Exception):
 
 
 class CaptureProblem(NamedTuple):
-    """A damaged or truncated container; everything before the damage was read.
+    """A capture file is damaged or truncated; everything before the damage was read.
 
     `packet` is the number of the last good packet (0: none), `offset` the octet of the (decompressed) file at which the
-    damaged record or block starts.
+    damaged record starts.
     """
 
     file: str | None
@@ -41,7 +41,7 @@ TOO_MANY_RECORDS = "it expands far more than captured traffic does; decompress i
 
 
 class Damage(Exception):
-    """The container is damaged here. `Captures` converts it into a `CaptureProblem`."""
+    """The capture file is damaged at this octet. `Captures` converts this exception into a `CaptureProblem`."""
 
     def __init__(self, packet: int, offset: int, text: str) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""Find the capture files of a run; read them with corrected times."""
+"""Find the capture files that paths name, and read them with corrected packet times."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ PEEK = 1 << 16
 
 
 class NotACapture(CaptureError):
-    """An error if the user named the file; in a directory the file is skipped."""
+    """A file is not a capture: an error if the user named it; in a directory the file is skipped."""
 
 
 class TimeSpan(NamedTuple):
-    """A time span in nanoseconds since the epoch; `until` is excluded."""
+    """A span of packet times in nanoseconds since the epoch; `until` is excluded."""
 
     since: int
     until: int
@@ -53,7 +53,7 @@ ALWAYS = TimeSpan(0, LATEST)
 
 
 class CaptureFile:
-    """One capture file of a run; `name` None: standard input.
+    """One capture file of a run. `name` None: standard input.
 
     A pipe stays open from the start. A regular file is open only while it is read, so that a run can have more files
     than a process can open. Packets outside of `span` are skipped; the time of a packet is then the largest time of the
@@ -78,7 +78,10 @@ class CaptureFile:
             self._close()
 
     def first_time(self, block_size: int, reports: FileReports) -> int:
-        """Return the time (ns) of the first packet, or -1 if there is none."""
+        """Return the time (ns) of the first packet, or -1 if there are no packets.
+
+        `block_size` and `reports` as in `blocks`.
+        """
         if self.is_regular:
             with closing(self._read(PEEK, FileReports())) as blocks:
                 for block in blocks:
@@ -90,9 +93,9 @@ class CaptureFile:
         return -1 if first is None else int(first.times[0])
 
     def blocks(self, block_size: int, reports: FileReports) -> Iterator[PacketBlock]:
-        """Yield the packets, with their references in the run.
+        """Yield the packets in blocks of about `block_size` octets, with their references in the run.
 
-        Errors that end the file early and statistics go to `reports`.
+        Statistics, and errors that end the file early, are added to `reports`.
         """
         return self._started or self._read(block_size, reports)
 
@@ -180,7 +183,7 @@ class CaptureFile:
 
 
 def find_files(paths: Sequence[str]) -> list[CaptureFile]:
-    """Return the captures that `paths` name; of a directory all captures in it, sorted by name.
+    """Return the captures that `paths` name. A directory stands for all captures in it, sorted by name.
 
     Raises `CaptureError` for a path that is unreadable or not a capture, and for a directory without captures.
     """
@@ -197,9 +200,10 @@ def find_files(paths: Sequence[str]) -> list[CaptureFile]:
 
 
 def find_again(paths: Sequence[str], span: TimeSpan, reports: FileReports) -> list[CaptureFile]:
-    """Open the captures of an earlier list, perhaps made by another process.
+    """Return the captures at the `paths` of an earlier run, perhaps in another process.
 
-    A file that is missing or no longer a capture becomes a problem in `reports`; other files keep their indexes.
+    Packets outside of `span` are skipped. A file that is missing or no longer a capture becomes a problem in `reports`;
+    other files keep their indexes.
     """
     files: list[CaptureFile] = []
     open_files = OpenFiles()

@@ -1,4 +1,4 @@
-"""Read captures that another process still writes: a growing file, the files of a capture session, or a pipe.
+"""Read captures that another process is still writing: a growing file, the files of a capture session, or a pipe.
 
 `Source` and the container readers are the same as for complete files, except that a read may return no octets for now.
 The readers then yield a block without packets, keep an incomplete record, and read again later.
@@ -35,7 +35,7 @@ POLL_INTERVAL = 0.05
 
 
 class FollowedFile(NamedTuple):
-    """One followed file; "-" is standard input.
+    """A capture file that is read while it is written; "-" is standard input.
 
     `name` None: records name no file, and packets are numbered through all such files. `is_complete`: nothing will be
     added to the file.
@@ -47,31 +47,31 @@ class FollowedFile(NamedTuple):
 
 
 class Follow(Protocol):
-    """The files of a writer, and how to wait for it."""
+    """Capture files that a process is writing, and how to wait for further octets."""
 
     @property
     def files(self) -> Sequence[FollowedFile]:
-        """Return all files so far in order of writing. Only the last may be incomplete."""
+        """All files so far in order of writing. Only the last may be incomplete."""
 
     def wait(self, seconds: float) -> bool:
         """Wait up to `seconds` for more octets; return False if no file will grow any more."""
 
     def consumed(self, file: int, octets: int) -> None:
-        """Report that the first `octets` of a file were read, and their packets passed on."""
+        """Report that the first `octets` of a file were read, and that their packets have reached the caller."""
 
     @property
     def unread(self) -> int:
-        """Return the octets written but not read, if known."""
+        """How many octets are written but not read, if known."""
 
     @property
     def known_until(self) -> int:
-        """Return the time up to which the writer has written all packets (ns since the epoch); 0 if unknown."""
+        """The time up to which all packets have been written (ns since the epoch); 0 if unknown."""
 
 
 class Polling:
-    """Follows one file or standard input ("-") of an unknown writer, until `stop`.
+    """Follows one file or standard input ("-") by reading it again and again, until `stop`.
 
-    `grace`: seconds to read on after `stop`, for a writer that was stopped too and has more to write.
+    `grace`: seconds to read on after `stop`, since the writer may be stopped too and have more to write.
     """
 
     known_until = 0  # the writer may delay packets
@@ -96,7 +96,7 @@ class Polling:
 
     @property
     def unread(self) -> int:
-        """0 for a pipe, because it is unknown."""
+        """How many octets of the file are written but not read; 0 for a pipe, since it is unknown."""
         try:
             status = os.stat(self.files[0].path)
         except OSError:
@@ -114,7 +114,7 @@ class Pace:
         self.is_alive = True
 
     def pause(self) -> float:
-        """Return the seconds to wait after processing the last read."""
+        """Return how many seconds to wait before the next read."""
         spent = self._clock() - self._looked
         return max(0.0, min(max(SHORTEST_PAUSE, PAUSE_PER_COST * spent), LONGEST_PAUSE) - spent)
 
@@ -122,14 +122,14 @@ class Pace:
         self.is_alive = self.is_alive and self._follow.wait(seconds)
 
     def looked(self) -> None:
-        """Note that the processing of the octets read has started."""
+        """Note that the processing of the octets just read starts now."""
         self._looked = self._clock()
 
 
 class FollowedSource(Source):
-    """A source whose end may be temporary: then `read` returns no octets, and `is_growing` is true.
+    """A source that may grow: at a temporary end `read` returns no octets, and `is_growing` is true.
 
-    `is_named`: records name the file. `consumed` is called with the number of octets read.
+    `is_named`: records name the file. `consumed` is called with the number of octets read so far.
     """
 
     def __init__(
@@ -155,7 +155,10 @@ class FollowedSource(Source):
         self._end: int | None = None
 
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
-        """Return offsets in the file; `NOWHERE` without a name, because the writer removes the file."""
+        """Return the file offsets of the octets `starts`, which count from octet `origin` of this stream.
+
+        They are `NOWHERE` for a file without a name in records, because the writer removes that file.
+        """
         return super().offsets(starts, origin) if self._is_named else np.full(len(starts), NOWHERE)
 
     @property
@@ -163,7 +166,7 @@ class FollowedSource(Source):
         return not self._ended and self.damage is None
 
     def read(self, size: int) -> bytes:
-        """Return octets; none at the end, at `damage`, or at a temporary end (`is_growing`)."""
+        """Return up to `size` octets; none at the end, at `damage`, or at a temporary end (`is_growing`)."""
         if self._decompressor is not None:
             return super().read(size)
         octets = self._look(size)
@@ -171,7 +174,10 @@ class FollowedSource(Source):
         return octets
 
     def read_raw(self, size: int) -> bytes:
-        """Return octets for a decompressor, which would take a temporary end for the end: wait there."""
+        """Return up to `size` octets for a decompressor.
+
+        Waits at a temporary end, which a decompressor would take for the end.
+        """
         octets = self._look(size)
         while not octets and self.is_growing:
             octets = self._look(size)
@@ -182,7 +188,7 @@ class FollowedSource(Source):
         self._consumed(self._taken)
 
     def _look(self, size: int) -> bytes:
-        """Return octets available now, without waiting."""
+        """Return up to `size` octets that are available now, without waiting."""
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
@@ -208,8 +214,10 @@ class FollowedSource(Source):
         return octets
 
     def _wait(self) -> float:
-        """Wait for the next read; for a pipe, return the seconds to gather octets instead, because a pipe has little
-        room."""
+        """Wait until the next read is due.
+
+        Returns for how many seconds to gather octets of a pipe: a pipe has little room, so it is read while waiting.
+        """
         if self._last is None:
             self._pace.wait(0)
             return 0
@@ -225,7 +233,7 @@ class FollowedSource(Source):
         return 0
 
     def _pipe_look(self, size: int, seconds: float) -> bytes:
-        """Return the octets of a pipe that arrive within `seconds` of the first."""
+        """Return the octets of a pipe that arrive within `seconds` after the first one."""
         if self._poll is None:
             return self._read_now(size)
         if not self._poll.poll(0 if self._end is not None else IDLE_PAUSE * 1000):
@@ -247,7 +255,10 @@ class FollowedSource(Source):
 
 
 class FollowedCaptureFile(CaptureFile):
-    """A file of `follow`; waits until it starts like a capture. Raises `CaptureError`."""
+    """A capture file that another process is writing; waits until the file has a capture header.
+
+    Raises `CaptureError`.
+    """
 
     def __init__(self, follow: Follow, number: int, pace: Pace, clocks: Clocks) -> None:
         self._follow = follow
@@ -277,9 +288,9 @@ class FollowedCaptureFile(CaptureFile):
 def read_followed(
     follow: Follow, names: list[str | None], block_size: int, reports: FileReports
 ) -> Iterator[PacketBlock]:
-    """Yield the packets of all files of `follow`, and a block without packets when nothing arrived.
+    """Yield the packets of all files of `follow`, and a block without packets when no octets arrived.
 
-    Appends the names of files in records to `names`. Raises `CaptureError`.
+    Appends the file names that records use to `names`. Raises `CaptureError`.
     """
     pace, clocks = Pace(follow), Clocks()
     packets = 0
@@ -304,7 +315,7 @@ def read_followed(
 
 
 def _is_there(follow: Follow, number: int) -> bool:
-    """Whether this file exists and is not empty, as far as that is known without reading."""
+    """Whether file `number` of `follow` exists and is not empty, as far as that is known without reading."""
     if number >= len(follow.files):
         return False
     path = follow.files[number].path

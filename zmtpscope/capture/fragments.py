@@ -32,11 +32,16 @@ class Fragments:
     def add(
         self, key: bytes, offset: int, more: bool, octets: bytes, announced: int, time: int
     ) -> tuple[bytes, int] | None:
-        """Add a fragment; return the payload of a complete datagram, and its octets that were not captured.
+        """Add an IP fragment; if its datagram is now complete, return the payload and how many octets were not
+        captured.
 
-        `key` is addresses, protocol and identification. The payload ends at a truncated fragment. Fragments that
-        overlap without being repeats drop their datagram (RFC 5722; also for IPv4, because the receiver's choice is
-        unknown).
+        - `key`: addresses, protocol and identification
+        - `offset`, `more`: from the header of the fragment
+        - `announced`: the size of the fragment in octets, of which `octets` were captured
+        - `time`: of the packet (ns)
+
+        The payload ends at a truncated fragment. Fragments that overlap without being repeats drop their datagram (RFC
+        5722; also for IPv4, because the receiver's choice is unknown).
         """
         # capture time may go backwards
         self.latest = max(self.latest, time)

@@ -22,7 +22,7 @@ Decoded = tuple[list[bytes], Columns, dict[int, int], dict[int, int], list[bytes
 
 
 def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> SegmentBlock:
-    """Return the segments and datagrams in order; `ordinal` is that of the first segment."""
+    """Return the TCP segments and UDP datagrams of a block of packets; `ordinal` is that of the first segment."""
     decoder.begin(packets.data)
     keys, segments, cut, hops, datagram_keys, datagrams = decode(packets, decoder, ordinal)
     block = SegmentBlock(decoder.whole_data(), ordinal)
@@ -36,7 +36,11 @@ def read_headers(packets: PacketBlock, decoder: Decoder, ordinal: int) -> Segmen
 
 @compiled.where_possible
 def decode(packets: PacketBlock, decoder: Decoder, ordinal: int) -> Decoded:
-    """Decode packets. The compiled twin decodes plain packets itself, and calls `decoder` for all others."""
+    """Decode a block of packets into columns.
+
+    `ordinal` is that of the first segment. The compiled twin decodes plain packets itself, and calls `decoder` for all
+    others.
+    """
     segments: list[tuple[int, ...]] = []
     datagrams: list[tuple[int, ...]] = []
     flows: dict[bytes, int] = {}

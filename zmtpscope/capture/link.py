@@ -1,4 +1,4 @@
-"""Link layers: the protocol and the start of the next header.
+"""Link layers: find the EtherType and the start of the next header.
 
 Numbers are LINKTYPE values (https://www.tcpdump.org/linktypes.html), and DLT values that some systems write.
 """
@@ -38,7 +38,7 @@ _attribute = Struct("<HH").unpack_from
 
 
 def open_link(link: int, octets: bytes) -> tuple[int, int]:
-    """Return the EtherType and the start of a packet's payload.
+    """Return the EtherType and the start of a packet's payload; `link` is its link type.
 
     Raises `Undecodable`, or `IndexError` or `struct.error` if the packet is too short.
     """
@@ -67,8 +67,10 @@ def open_link(link: int, octets: bytes) -> tuple[int, int]:
 
 
 def _open_nflog(octets: bytes) -> tuple[int, int]:
-    """Find the packet in a Linux netfilter log: an address family, then attributes in host byte order; attribute 9
-    is the packet."""
+    """Return the EtherType and the start of the packet in a Linux netfilter log.
+
+    The log has an address family, then attributes in host byte order; attribute 9 is the packet.
+    """
     at = 4
     while True:
         length, kind = _attribute(octets, at)

@@ -1,12 +1,9 @@
 """Merge several files into one capture, packet by packet in time order.
 
-A file is opened when the time of its first packet is reached.
-
-Of overlapping files, the one whose loaded packets end first is read next, until most loaded packets can be yielded; at
-most a block of each file is left then.
-
-Each file keeps its order, even if its time goes backwards: the time of a packet is then the largest time of its file so
-far. For equal times, the file named first is first.
+A file is opened when the time of its first packet is reached. Of overlapping files, the one whose loaded packets end
+first is read next, until most loaded packets can be yielded; at most a block of each file is left then. Each file keeps
+its order, even if its time goes backwards: the time of a packet is then the largest time of its file so far. Files with
+packets of equal times keep their order.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ Part = tuple[PacketBlock, NDArray[np.int64]]
 
 
 def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports) -> Iterator[PacketBlock]:
-    """Yield all packets in order, in blocks of about `block_size` octets."""
+    """Yield the packets of all files in time order, in blocks of about `block_size` octets."""
     if len(files) == 1:
         yield from files[0].blocks(block_size, reports)
         return
@@ -57,7 +54,7 @@ def read_merged(files: list[CaptureFile], block_size: int, reports: FileReports)
 
 
 class AtHand:
-    """Files that are open, or have loaded packets left."""
+    """The files of a merge that are open, or have loaded packets that are not yielded yet."""
 
     def __init__(self) -> None:
         self.cursors: list[Cursor] = []
@@ -69,13 +66,13 @@ class AtHand:
         self.pipes = 0
 
     def limit(self) -> tuple[int, int] | None:
-        """Return the (time, file) up to which all packets are loaded, or None if no file is open."""
+        """Return the last (time, file) up to which the packets of all files are loaded, or None if no file is open."""
         if self.unfinished:
             return self.unfinished[0][0]
         return max((cursor.last for cursor in self.cursors), default=None)
 
     def needs_packets(self) -> bool:
-        """Whether to read more before the next merge. Packets of a pipe are merged at once."""
+        """Whether to read more packets before the next merge. Packets of a pipe are merged at once."""
         if not self.unfinished:
             return False
         if not self.unfinished[0][1].parts:
@@ -83,7 +80,7 @@ class AtHand:
         return len(self.cursors) > 1 and not self.pipes and 2 * self.octets < 3 * self.sizes
 
     def may_be_merged(self, octets: int) -> bool:
-        """Whether at least `octets` are loaded, and all open files to their end."""
+        """Whether at least `octets` are loaded, and all open files are loaded to their end."""
         return not self.unfinished and self.octets >= octets
 
     def open(self, cursor: Cursor) -> None:
@@ -104,7 +101,7 @@ class AtHand:
             self._leave(cursor)
 
     def drain(self, limit: tuple[int, int]) -> list[Part]:
-        """Remove and return all packets up to `limit`, by file."""
+        """Remove and return all packets up to `limit`, a (time, file), as one part for each file."""
         parts = [part for cursor in self.cursors for part in cursor.up_to(limit)]
         self.octets -= sum(_octets(packets) for packets, _ in parts)
         for cursor in [cursor for cursor in self.cursors if cursor.ended and not cursor.parts]:
@@ -118,7 +115,7 @@ class AtHand:
 
 
 class Cursor:
-    """The reading position of one file, with loaded packets and their sort times."""
+    """The reading position in one file, with the loaded packets and the times by which they are sorted."""
 
     def __init__(self, file: CaptureFile, size: int, reports: FileReports) -> None:
         self.file = file.index
@@ -162,8 +159,10 @@ def _octets(packets: PacketBlock) -> int:
 
 
 def _merged(parts: list[Part], block_size: int) -> Iterator[PacketBlock]:
-    """Yield packets in order. Small parts share a block; large ones are split into blocks that contain only their
-    own octets."""
+    """Yield the packets of `parts` in order.
+
+    Small parts share a block; large ones are split into blocks that contain only their own octets.
+    """
     if len(parts) == 1:
         yield parts[0][0]
         return
@@ -181,7 +180,7 @@ def _merged(parts: list[Part], block_size: int) -> Iterator[PacketBlock]:
 
 
 def _compact(packets: PacketBlock) -> PacketBlock:
-    """Copy only the octets of these packets."""
+    """Return the packets with a copy of only their own octets."""
     data = packets.data
     pieces = [data[start:stop] for start, stop in zip(packets.starts.tolist(), packets.stops.tolist(), strict=True)]
     stops = (packets.stops - packets.starts).cumsum()
@@ -190,7 +189,7 @@ def _compact(packets: PacketBlock) -> PacketBlock:
 
 
 def join(parts: list[Part]) -> PacketBlock:
-    """Join packets of several files, sorted by time."""
+    """Join packets of several files into one block, sorted by time."""
     order = np.argsort(np.concatenate([times for _, times in parts]), kind="stable")
     octets: list[bytes] = []
     columns = []

@@ -14,7 +14,10 @@ FLAGS = {SYN: "SYN", FIN: "FIN", RST: "RST", PSH: "PSH", ACK: "ACK"}
 
 
 class HeaderField(NamedTuple):
-    """A field with Wireshark's name, and its octets (`stop` excluded). Deeper fields are inside it."""
+    """A header field with Wireshark's name, and its octets `start..stop` in the packet.
+
+    Fields of a larger `depth` are inside the field before them.
+    """
 
     depth: int
     name: str
@@ -31,7 +34,7 @@ class _Headers(NamedTuple):
 def header_fields(octets: bytes, payload: int) -> Iterator[HeaderField]:
     """Yield the headers before the TCP payload, from the link layer on (RFC 791, 8200, 9293).
 
-    Headers that are not understood, such as extension headers, are one field.
+    `payload` is its offset in the packet. Headers that are not understood, such as extension headers, are one field.
     """
     headers = _headers_of(octets, payload)
     if headers is None:
@@ -45,7 +48,7 @@ def header_fields(octets: bytes, payload: int) -> Iterator[HeaderField]:
 
 
 def _headers_of(octets: bytes, payload: int) -> _Headers | None:
-    """Find the headers before a payload, on any link layer."""
+    """Find the headers before the TCP payload at offset `payload`, on any link layer; None if there are none."""
     for ip in range(payload - IPV4_HEADER - TCP_HEADER + 1):
         version, words = octets[ip] >> 4, octets[ip] & 0x0F
         if version == 4 and words >= 5 and octets[ip + 9] == TCP:

@@ -20,9 +20,12 @@ NOWHERE = -1
 class PacketBlock:
     """Consecutive packets: packet `i` is `data[starts[i]:stops[i]]`, captured at `times[i]` (ns).
 
-    `links` are link types (`link.py`), `missing` octets that were not captured. `references` are packet references
-    (`segments.FILE_SHIFT`); container readers set the packet number within the file, from 1. `offsets` locate packets
-    in the file; `NOWHERE` if it was compressed or a pipe.
+    - `links`: link types (`link.py`)
+    - `missing`: how many octets of each packet were not captured
+    - `references`: packet references (`segments.FILE_SHIFT`); container readers set the packet number within the file,
+      from 1
+    - `offsets`: file offsets of the packets; `NOWHERE` if the file was compressed or a pipe
+    - `interfaces`: pcapng interface of each packet, or None
     """
 
     data: bytes
@@ -47,5 +50,5 @@ class PacketBlock:
 
 
 def no_packets() -> PacketBlock:
-    """Return an empty block, when more octets are needed."""
+    """Return a block without packets, for a reader that needs more octets."""
     return PacketBlock(b"", *(np.empty(0, np.int64) for _ in range(7)))

@@ -31,7 +31,7 @@ COLUMNS = 4
 
 
 class Header(NamedTuple):
-    """Byte order, nanoseconds per fraction unit, octets of a record header, link type."""
+    """Values from a pcap file header: byte order, nanoseconds per fraction unit, size of a record header, link type."""
 
     order: str
     unit: int
@@ -85,9 +85,10 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
 
 @compiled.where_possible
 def records(data: bytes, position: int, order: str, unit: int, header: int, room: int) -> tuple[NDArray[np.int64], int]:
-    """Return starts, stops, missing octets and times of at most `room` records, and the offset of the next.
+    """Return starts, stops, missing octets and times of at most `room` records, and the index of the next record.
 
-    Stops before a record that is incomplete or larger than `LARGEST_PACKET`.
+    Reads from index `position` on, and stops before a record that is incomplete or larger than `LARGEST_PACKET`. The
+    other parameters are fields of `Header`.
     """
     read = Struct(order + "4I").unpack_from
     found: list[tuple[int, ...]] = []

@@ -64,7 +64,7 @@ class Interface(NamedTuple):
         return min(max(ticks * self.unit // self.divisor + self.offset, 0), LATEST)
 
     def end_time(self, ticks: int, last: int) -> int | None:
-        """Return the time of an isb_endtime option; None if it is before `last`, the time of the previous packet.
+        """Return the time of an isb_endtime option, or None if it is before `last`, the time of the previous packet.
 
         dumpcap writes microseconds there, regardless of the interface's clock.
         """
@@ -109,7 +109,7 @@ class Section:
         return Interface(link, unit, divisor, offset, snap_length, name)
 
     def options(self, body: bytes, position: int) -> Iterator[tuple[int, bytes]]:
-        """Yield code and value of each valid option (section 3.5)."""
+        """Yield code and value of each valid option in a block body from index `position` on (section 3.5)."""
         option = Struct(self.order + "HH").unpack_from
         while position + 4 <= len(body):
             code, length = option(body, position)
@@ -120,9 +120,9 @@ class Section:
             position += length + (-length & 3)
 
     def statistics(self, body: bytes, file: FileStatistics, last: int) -> None:
-        """Add an Interface Statistics Block (section 4.6) to `file`.
+        """Add the counts of an Interface Statistics Block (section 4.6) to `file`.
 
-        Ignored for an interface without a description. `last` is the time of the previous packet.
+        A block for an undescribed interface is ignored. `last` is the time of the previous packet.
         """
         if len(body) < STATISTICS_HEADER:
             return
@@ -162,7 +162,7 @@ def read_pcapng(source: Source, block_size: int, statistics: FileStatistics) -> 
 
 
 class Reader:
-    """Reads blocks. The next octet to parse is at `origin + position` in the file."""
+    """Reads the blocks of a pcapng file. The next octet to parse is at `origin + position` in the file."""
 
     def __init__(self, source: Source, statistics: FileStatistics) -> None:
         self.source = source
@@ -186,7 +186,7 @@ class Reader:
         self.skipped_from = self.skipped_type = 0
 
     def fill(self, block_size: int) -> bool:
-        """Read the next octets after the unparsed ones; return False at the end."""
+        """Read about `block_size` octets and append them to the unparsed ones; return False at the end."""
         more = self.source.read(block_size)
         if not more:
             return self.source.is_growing
@@ -230,7 +230,7 @@ class Reader:
             self.single_packets = []
 
     def packet_blocks(self) -> None:
-        """Read plain Enhanced Packet Blocks, until another block."""
+        """Parse plain Enhanced Packet Blocks up to the next block of another kind."""
         section, room = self.section, self.source.most_records - self.blocks
         known = section.links, section.units, section.first_interface
         columns, self.position = packet_blocks(self.data, self.position, section.order, *known, room)
@@ -251,7 +251,7 @@ class Reader:
         self.statistics.interface(section.number, number, section.interfaces[number].name).packets += count
 
     def other_block(self) -> bool:
-        """Read any block; return False if it is incomplete. Raises `Damage` if its length is invalid."""
+        """Parse one block of any kind; return False if it is incomplete. Raises `Damage` if its length is invalid."""
         data, position = self.data, self.position
         available = len(data) - position
         if available < 12:
@@ -297,7 +297,10 @@ class Reader:
         return True
 
     def packet(self, kind: int, length: int) -> None:
-        """Read a packet block that is not plain: sections 4.3, 4.4 and appendix A."""
+        """Parse a packet block that is not plain (sections 4.3, 4.4, appendix A).
+
+        `kind` is the block type, `length` its size in octets.
+        """
         data, position, section = self.data, self.position, self.section
         time: int | None = None
         start = position + 28
@@ -330,7 +333,7 @@ class Reader:
             lost.dropped_between += Struct(section.order + "Q").unpack_from(data, at)[0]
 
     def pass_over(self) -> bool:
-        """Skip more of a long block; return False before its end."""
+        """Skip the available octets of a long block; return False if its end is not available."""
         if not self.trailer:
             return True
         available = len(self.data) - self.position
@@ -350,9 +353,11 @@ class Reader:
 def packet_blocks(
     data: bytes, position: int, order: str, links: Sequence[int], units: Sequence[int], first_interface: int, room: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Return at most `room` plain Enhanced Packet Blocks as columns, and the offset of the next block.
+    """Return at most `room` plain Enhanced Packet Blocks as columns, and the index of the next block.
 
     A plain block is complete, has valid lengths, an interface whose clock is in `units`, and reports no lost packets.
+    `links` and `units` are link type and clock unit of each interface of the section; `first_interface` is the index of
+    its first interface in the file.
     """
     read, least = Struct(order + "IIIIIII").unpack_from, SMALLEST[PACKET]
     found: list[tuple[int, ...]] = []
@@ -374,7 +379,7 @@ def packet_blocks(
 
 
 def drop_count(data: bytes, at: int, end: int, order: str) -> int | None:
-    """Return where the options `at..end` have the number of lost packets, or None."""
+    """Return the index at which the options `data[at:end]` have the number of lost packets, or None."""
     option = Struct(order + "HH").unpack_from
     for _ in range(MAX_OPTIONS):
         if end - at < OPTION + DROP_COUNT_SIZE:

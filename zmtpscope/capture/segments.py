@@ -50,9 +50,9 @@ EMPTY: Column = np.empty(0, np.int64)
 
 
 class Datagram(NamedTuple):
-    """A UDP datagram with payload `data[start:stop]`; `cut` more octets were not captured.
+    """A UDP datagram with the payload `data[start:stop]`; `cut` more octets were not captured.
 
-    `ordinal` is that of the preceding TCP segment (one distance before the first segment, if none precedes); `row` is
+    `ordinal` is that of the preceding TCP segment (one distance before the first segment, if none precedes). `row` is
     the index of the packet in its block.
     """
 
@@ -68,7 +68,7 @@ class Datagram(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class DatagramColumns:
-    """UDP datagrams, IGMP and MLD messages of a block in capture order; columns as in `Datagram`.
+    """The UDP datagrams, IGMP and MLD messages of a block in capture order; columns as in `Datagram`.
 
     `keys` are the distinct flows in order of first appearance; `flows` index them.
     """
@@ -87,7 +87,7 @@ class DatagramColumns:
         return len(self.flows)
 
     def memberships(self) -> Column:
-        """Return the indexes of IGMP and MLD messages."""
+        """Return the indexes of the IGMP and MLD messages."""
         flows = [number for number, key in enumerate(self.keys) if key.endswith(NO_PORTS)]
         return np.flatnonzero(np.isin(self.flows, flows)) if flows else EMPTY
 
@@ -109,9 +109,11 @@ NO_DATAGRAMS = DatagramColumns([], *[EMPTY] * 8)
 
 
 class PacketPlaces(NamedTuple):
-    """Positions of all packets of a block in their files, to display their octets later (24 octets per packet).
-    Columns: packet references, offsets of the first octets (`packets.NOWHERE` if they cannot be read again),
-    lengths, and starts in the block."""
+    """Where all packets of a block lie in their files, to display their octets later (24 octets per packet).
+
+    Columns: packet references, file offsets (`packets.NOWHERE` if the octets cannot be read again), lengths, and starts
+    in the block.
+    """
 
     references: Column
     offsets: Column
@@ -123,9 +125,10 @@ NO_PLACES = PacketPlaces(EMPTY, EMPTY, EMPTY, EMPTY)
 
 
 class SegmentRows(NamedTuple):
-    """Segments and datagrams as one table in capture order, as sent to another process; columns as in `SegmentBlock`.
+    """Segments and datagrams of a block as one table in capture order, to send to another process.
 
-    TCP and UDP flows share one numbering. A datagram has the flag `DATAGRAM` and no sequence numbers.
+    Columns as in `SegmentBlock`. TCP and UDP flows share one numbering. A datagram has the flag `DATAGRAM` and no
+    sequence numbers.
     """
 
     keys: list[bytes]
@@ -141,18 +144,21 @@ class SegmentRows(NamedTuple):
     times: Column
 
     def some(self, rows: Column | slice) -> SegmentRows:
-        """Select rows; `keys` stays complete."""
+        """Return the selected rows; `keys` stays complete."""
         return SegmentRows(self.keys, *(column[rows] for column in self[1:]))
 
 
 class SegmentBlock:
-    """The TCP segments of a block in capture order, one entry per segment in every column.
+    """The TCP segments of a block of packets in capture order, one entry per segment in every column.
 
-    `keys` are the distinct flows in order of first appearance: source address, destination address, source port and
-    destination port in wire format (12 octets for IPv4, 36 for IPv6). `flows` index them. Payloads are
-    `data[start:stop]`. `packets` are packet references (see `FILE_SHIFT`), `times` nanoseconds since the epoch.
-    Ordinals `ordinal + ORDINALS * index` order segments over all files. `places` locates packets in files; empty in a
-    block from another process.
+    - `keys`: the distinct flows in order of first appearance: source address, destination address, source port,
+      destination port in wire format (12 octets for IPv4, 36 for IPv6)
+    - `flows`: the index in `keys` of each segment
+    - payloads are `data[start:stop]`
+    - `packets`: packet references (see `FILE_SHIFT`)
+    - `times`: nanoseconds since the epoch
+    - `ordinal + ORDINALS * index` orders segments over all files
+    - `places`: where the packets lie in files; empty in a block from another process
     """
 
     __slots__ = (
@@ -200,7 +206,10 @@ class SegmentBlock:
 
     @classmethod
     def from_columns(cls, data: bytes, rows: SegmentRows, ordinal: int, latest: int) -> Self:
-        """Make a block of rows with payloads in `data`; `latest` is the latest time of the original packets."""
+        """Make a block from rows with payloads in `data`.
+
+        `ordinal` is that of the first segment, `latest` the latest time of the original packets.
+        """
         block = cls(data, ordinal)
         block.latest = latest
         chosen = (rows.flags & DATAGRAM) == 0
@@ -214,9 +223,9 @@ class SegmentBlock:
         return block
 
     def payload_places(self) -> tuple[Column, Column, Column]:
-        """Return the file offset of each payload, and the octets of its packet before and after it.
+        """Return the file offset of each payload, and how many octets its packet has before and after it.
 
-        The offset is `NOWHERE`, and the others 0, if a payload cannot be read again, as in IP fragments.
+        The offset is `NOWHERE`, and the other two are 0, if a payload cannot be read again, as in IP fragments.
         """
         places = self.places
         if not len(places.starts) or not len(self):
@@ -231,7 +240,7 @@ class SegmentBlock:
         return np.where(stands_there, offsets + heads, NOWHERE), heads, tails
 
     def rows(self) -> SegmentRows:
-        """Return the segments as columns; `from_columns` restores the block."""
+        """Return the segments and datagrams as one table, from which `from_columns` restores the block."""
         datagrams = self.datagrams
         ordinals = self.ordinal + ORDINALS * np.arange(len(self))
         order = np.concatenate((ordinals, datagrams.ordinals)).argsort(kind="stable")
@@ -254,10 +263,11 @@ class SegmentBlock:
         return SegmentRows(self.keys + datagrams.keys, *(np.concatenate(column)[order] for column in columns))
 
     def select(self, flows: Mask, *, datagrams: bool | Mask) -> SegmentBlock:
-        """Return the segments of selected flows, a mask over `keys`, over the same octets.
+        """Return the segments of selected flows, with the same `data`.
 
-        `datagrams`: all, none, or a mask over `datagrams.keys`. `latest` and `places` stay unchanged. Ordinals start
-        again at the first of this block, so they never exceed the next block's.
+        `flows` is a mask over `keys`. `datagrams`: True for all, False for none, or a mask over `datagrams.keys`.
+        `latest` and `places` stay unchanged. Ordinals start again at the first of this block, so they never exceed
+        those of the next block.
         """
         block = SegmentBlock(self.data, self.ordinal)
         block.latest, block.places = self.latest, self.places
@@ -286,14 +296,17 @@ def by_entry(column: Column) -> dict[int, int]:
 
 
 def _keys_of(keys: list[bytes], flows: Column) -> tuple[list[bytes], Column]:
-    """Return the keys in `flows`, in order of first appearance, and indexes into them."""
+    """Return the keys that occur in `flows`, in order of first appearance, and for each row its index in them."""
     found, first, inverse = np.unique(flows, return_index=True, return_inverse=True)
     order = first.argsort()
     return [keys[index] for index in found[order].tolist()], order.argsort()[inverse]
 
 
 def _datagrams_of(rows: SegmentRows, chosen: Mask, ordinal: int) -> DatagramColumns:
-    """Return the datagrams among the rows of a block whose first segment has this ordinal."""
+    """Return the datagrams among `rows`, the rows of a block whose first segment has this ordinal.
+
+    `chosen`: which rows are datagrams to return.
+    """
     keys, flows = _keys_of(rows.keys, rows.flows[chosen])
     return DatagramColumns(
         keys,

@@ -44,8 +44,10 @@ class Octets(Protocol):
 
 
 class OpenFiles:
-    """Files that may be open together. Above `MAX_OPEN_FILES`, the file that was not read for longest is closed
-    until its next read."""
+    """Limits how many files are open at the same time.
+
+    Above `MAX_OPEN_FILES`, the file that was not read for longest is closed until its next read.
+    """
 
     def __init__(self) -> None:
         self._sources: OrderedDict[Source, None] = OrderedDict()
@@ -100,24 +102,24 @@ class Source:
 
     @property
     def is_growing(self) -> bool:
-        """Whether more may be written after the end (`following.py`)."""
+        """Whether octets may still be written after the current end (`following.py`)."""
         return False
 
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
-        """Return file offsets of `starts`, counted from octet `origin` of this stream.
+        """Return the file offsets of the octets `starts`, which count from octet `origin` of this stream.
 
-        `NOWHERE` if they cannot be read again: compressed, a pipe, standard input.
+        They are `NOWHERE` if the octets cannot be read again: compressed file, pipe, standard input.
         """
         is_file = self._decompressor is None and not self._is_pipe and self.path != "-"
         return starts + origin if is_file else np.full(len(starts), NOWHERE)
 
     @property
     def most_records(self) -> int:
-        """Return the maximum number of records: a file that decompresses to more was made to waste time."""
+        """The maximum number of packets: a file that decompresses to more was made to waste time."""
         return sys.maxsize if self._decompressor is None else RECORDS + RECORDS_PER_OCTET * self._packed
 
     def read(self, size: int) -> bytes:
-        """Return 1 to `size` octets; none at the end or `damage`."""
+        """Return 1 to `size` octets; none at the end, and none at `damage`."""
         if self._decompressor is None:
             octets = self.read_raw(size)
         elif self.damage is not None:
@@ -132,7 +134,7 @@ class Source:
         return octets
 
     def read_raw(self, size: int) -> bytes:
-        """Read octets of the file before decompression."""
+        """Return octets of the file before decompression."""
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
@@ -140,7 +142,7 @@ class Source:
         return self._gather(octets, size, GATHER_SECONDS) if self._poll and 0 < len(octets) < size else octets
 
     def _read_now(self, size: int) -> bytes:
-        """Return the octets of one system call; none at and after the end."""
+        """Return the octets of one system call; none at and after the end of the file."""
         while self.damage is None and not self._ended:
             try:
                 if self._open_files is not None:
@@ -160,7 +162,7 @@ class Source:
         os.close(self._descriptor)
 
     def _reopen(self) -> None:
-        """Open the file again at the current position. Raises `OSError`."""
+        """Open the file again at the position of the last read. Raises `OSError`."""
         assert self._open_files is not None
         if self._position is not None:
             descriptor = os.open(self.path, READ_ONLY)
@@ -172,7 +174,7 @@ class Source:
         self._open_files.use(self)
 
     def _gather(self, octets: bytes, size: int, seconds: float) -> bytes:
-        """Return `octets` and further octets of a pipe within `seconds`, up to `size`."""
+        """Return `octets`, followed by the octets of a pipe that arrive within `seconds`; at most `size` in all."""
         assert self._poll is not None
         parts, missing = [octets], size - len(octets)
         until = time.monotonic() + seconds
@@ -183,7 +185,7 @@ class Source:
         return b"".join(parts)
 
     def read_at_least(self, least: int, size: int) -> bytes:
-        """Read `size` octets at a time until `least` were read or the source ends."""
+        """Read `size` octets at a time until at least `least` octets are read or the source ends."""
         octets = self.read(size)
         while len(octets) < least:
             more = self.read(size)
@@ -193,7 +195,7 @@ class Source:
         return octets
 
     def peek(self, count: int) -> bytes:
-        """Return the next octets without consuming them."""
+        """Return the next `count` octets without consuming them."""
         octets = b""
         while len(octets) < count:
             more = self.read(count - len(octets))
@@ -219,7 +221,10 @@ AnySource = TypeVar("AnySource", bound=Source)
 
 
 class StreamSource(Source):
-    """A Python stream of `size` octets, such as an object in a store. Reading the stream may raise `OSError`."""
+    """A source that reads a Python stream of `size` octets, such as an object in a store.
+
+    Reading the stream may raise `OSError`.
+    """
 
     def __init__(self, path: str, stream: BinaryIO, size: int) -> None:
         super().__init__(path, None, pipe=False)
@@ -239,7 +244,7 @@ class StreamSource(Source):
 
 
 class Raw:
-    """The compressed octets, as the input of a decompressor."""
+    """File object with the compressed octets of a source, for a decompressor to read."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -249,7 +254,7 @@ class Raw:
 
 
 class Front:
-    """A stream that first repeats octets read before."""
+    """File object that returns octets read before, and then the octets of a stream."""
 
     def __init__(self, octets: bytes, rest: Octets) -> None:
         self._octets = octets
@@ -263,7 +268,7 @@ class Front:
 
 
 class Gzip:
-    """Gzip members (RFC 1952). Unlike `gzip.GzipFile` it returns the octets before a cut."""
+    """Decompresses gzip members (RFC 1952). Unlike `gzip.GzipFile`, returns all octets before a truncated end."""
 
     def __init__(self, raw: Raw) -> None:
         self._raw = raw
@@ -301,7 +306,7 @@ class Gzip:
                 return octets
 
     def _up_to_damage(self, member: zlib._Decompress, size: int) -> bytes:
-        """Return the octets before damage, or raise the error if there are none."""
+        """Return the octets before damage in a gzip member, or raise the error if there are none."""
         octets, step = b"", len(self._input)
         while self._input and len(octets) < size:
             before = member.copy()
@@ -321,7 +326,10 @@ class Gzip:
 
 
 def zstd(path: str, raw: Raw) -> Octets:
-    """Decompress zstd with Python's own module (3.14) or `zstandard`. Raises `CaptureError`."""
+    """Return a decompressor for zstd: Python's own module (3.14), or `zstandard`.
+
+    Raises `CaptureError` without either.
+    """
     module: Any
     try:
         module = importlib.import_module("compression.zstd")
@@ -342,9 +350,10 @@ STEP = 16 << 10
 
 
 class Steps:
-    """Reads a decompressor in steps of constant size.
+    """Reads from a decompressor in steps of constant size.
 
-    A read that meets damage discards the octets before it, so the result must not depend on the caller's `size`.
+    A read that meets damage discards the octets before it, so the result must not depend on the size that the caller
+    requests.
     """
 
     def __init__(self, octets: Octets) -> None:
@@ -353,7 +362,10 @@ class Steps:
         self._damage: Exception | None = None
 
     def read(self, size: int) -> bytes:
-        """Return octets. Raises the decompressor's error after all octets before the damage were returned."""
+        """Return at most `size` octets.
+
+        Raises the decompressor's error after all octets before the damage were returned.
+        """
         parts, missing = [], size
         while missing and (step := self._rest or self._step()):
             parts.append(step[:missing])
@@ -375,15 +387,17 @@ class Steps:
 def open_source(path: str, open_files: OpenFiles | None = None) -> Source:
     """Open a file, a FIFO, or standard input ("-"). Raises `CaptureError`.
 
-    With `open_files`, a regular file may be closed temporarily.
+    If `open_files` is given, a regular file may be closed between two reads.
     """
     descriptor, pipe = open_descriptor(path)
     return ready(Source(path, descriptor, pipe=pipe, open_files=None if path == "-" else open_files))
 
 
 def open_descriptor(path: str) -> tuple[int, bool]:
-    """Return the descriptor of a file, FIFO or standard input ("-"), and whether it is a pipe. Raises
-    `CaptureError`."""
+    """Open a file, FIFO or standard input ("-"); return its descriptor, and whether it is a pipe.
+
+    Raises `CaptureError`.
+    """
     name = None if path == "-" else path
     try:
         descriptor = STANDARD_INPUT if name is None else os.open(path, READ_ONLY)
@@ -406,7 +420,7 @@ def is_readable(descriptor: int) -> bool:
 
 
 def ready(source: AnySource) -> AnySource:
-    """Add a decompressor if needed. Raises `CaptureError` after closing the source."""
+    """Detect compression and add a decompressor to the source. Raises `CaptureError` after closing the source."""
     try:
         source.decompress()
     except CaptureError:

@@ -1,4 +1,4 @@
-"""Count the packets of a run, why some are not TCP or UDP, and lost packets."""
+"""Count the packets of a run, the reasons why some are not TCP or UDP, and lost packets."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ MAX_INTERFACES = 4096
 
 @dataclass
 class InterfaceStatistics:
-    """Counts from the capturing tool, since the capture of this interface started.
+    """Packet counts that the capturing tool wrote for one interface, since the capture on it started.
 
-    `start` is in nanoseconds, or another unit of the interface's clock; None if unknown.
+    `start` and `end` are in nanoseconds, or in another unit of the interface's clock; None if unknown. Counts are None
+    if the tool wrote none.
     """
 
     name: str
@@ -37,9 +38,9 @@ class InterfaceStatistics:
 
     @property
     def known_until(self) -> int | None:
-        """Return the time up to which all packets of the interface were read, or None.
+        """The time up to which all packets of the interface were read, or None.
 
-        None if the tool wrote no end, or if the file was cut or filtered: it counted more packets than were read.
+        None if the tool wrote no end time, or counted more packets than were read (the file was cut or filtered).
         """
         counted = self.delivered
         if counted is None and self.received is not None:
@@ -48,11 +49,14 @@ class InterfaceStatistics:
 
     @property
     def dropped(self) -> int:
-        """Number of lost packets. Totals of the tool, if any, include losses that packets report."""
+        """The number of lost packets.
+
+        The tool's totals, if present, include the losses that single packets report.
+        """
         return max((self.dropped_by_interface or 0) + (self.dropped_by_system or 0), self.dropped_between)
 
     def update(self, other: InterfaceStatistics) -> None:
-        """Merge counts of the same interface. Counts since the same start only increase."""
+        """Merge the later counts `other` of the same interface. Counts since the same start only increase."""
         self.start = other.start if self.start is None else self.start
         for name in ("received", "delivered", "dropped_by_interface", "dropped_by_system", "end"):
             one, two = getattr(self, name), getattr(other, name)
@@ -63,14 +67,17 @@ class InterfaceStatistics:
 
 @dataclass
 class FileStatistics:
-    """Interfaces by (section, number), and whether the clock was set back."""
+    """Statistics of one capture file: its interfaces by (section, number), and whether its clock was set back."""
 
     file: str | None
     interfaces: dict[tuple[int, int], InterfaceStatistics] = field(default_factory=dict)
     set_back: SetBack | None = None
 
     def interface(self, section: int, number: int, name: str) -> InterfaceStatistics:
-        """Return the statistics of an interface. Above the maximum number of interfaces, they are discarded."""
+        """Return the statistics of an interface, created if necessary.
+
+        Above the maximum number of interfaces, the returned object is discarded.
+        """
         key = section, number
         if key in self.interfaces:
             return self.interfaces[key]
@@ -82,7 +89,7 @@ class FileStatistics:
 
 @dataclass
 class CaptureStatistics:
-    """Counts of the packets of a run.
+    """Packet counts of a run.
 
     Every packet is counted once: `packets == tcp_segments + udp_datagrams + sum(other.values())`.
     """
@@ -129,10 +136,10 @@ class CaptureStatistics:
         return list(found.values())
 
     def end_time(self) -> int:
-        """Return the end of the capture in nanoseconds since the epoch, or 0.
+        """Return the end of the capture in nanoseconds since the epoch; 0 if it is unknown.
 
-        It is the earliest end of all interfaces captured until the last packet; 0 if an interface or file has no end,
-        or packets were left out.
+        The end is the earliest end of all interfaces that captured until the last packet. It is unknown if an interface
+        or file has no end, or if packets were left out.
         """
         known = [(each.known_until, each.packets) for each in self.interfaces()]
         is_whole = sum(packets for end, packets in known if end is not None) == self.packets and not self.is_cut
@@ -141,7 +148,7 @@ class CaptureStatistics:
         return min((end for end, _ in known if end is not None and end >= self.last_time), default=0)
 
     def dropped(self) -> dict[str, int]:
-        """Return the number of lost packets by interface name, without zeros."""
+        """Return the number of lost packets by interface name, without interfaces that lost none."""
         drops: dict[str, int] = {}
         for interface in self.interfaces():
             if interface.dropped:
@@ -149,11 +156,11 @@ class CaptureStatistics:
         return drops
 
     def set_back(self) -> SetBack | None:
-        """Return the largest step of a clock, or None."""
+        """Return the largest step by which a clock was set back, or None."""
         return folded(file.set_back for file in self.files if file.set_back is not None)
 
     def fold_files(self) -> None:
-        """Merge the statistics of all files, so that memory does not grow with their number."""
+        """Merge the statistics of all files into one, so that memory does not grow with the number of files."""
         together = FileStatistics(None, set_back=self.set_back())
         lost: dict[str, int] = {}
         for place, interface in enumerate(self.interfaces()):
@@ -168,7 +175,7 @@ class CaptureStatistics:
 
 @dataclass
 class FileReports:
-    """Reports on all files so far; more are added while files are read."""
+    """Problems and statistics of all files read so far; they grow while files are read."""
 
     problems: list[CaptureProblem] = field(default_factory=list)
     statistics: list[FileStatistics] = field(default_factory=list)
@@ -177,6 +184,9 @@ class FileReports:
 
 
 def run_statistics(last_time: int, reports: Sequence[FileReports]) -> CaptureStatistics:
-    """Merge the counts of files that were read separately; `last_time` is that of the last packet."""
+    """Return the packet counts of files that were read separately.
+
+    `last_time` is the time of the last packet (ns).
+    """
     files = [each for report in reports for each in report.statistics]
     return CaptureStatistics(sum(report.packets for report in reports), last_time=last_time, files=files)

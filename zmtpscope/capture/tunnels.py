@@ -1,7 +1,7 @@
 """Headers between the link layer and IP: tags, labels and tunnels.
 
-A step takes a packet and the start of its header, and returns the EtherType and start of the content. It raises
-`Undecodable`, or `IndexError` or `struct.error` if the packet is too short.
+Each function takes the octets of a packet and the start of its header `at`; it returns the EtherType and the start of
+the next header. It raises `Undecodable`, or `IndexError` or `struct.error` if the packet is too short.
 """
 
 from __future__ import annotations
@@ -23,24 +23,27 @@ _short = Struct(">H").unpack_from
 
 
 def ethernet(octets: bytes, at: int) -> tuple[int, int]:
-    """Find the network layer of an Ethernet frame inside a tunnel."""
+    """Skip the Ethernet header of a frame inside a tunnel; return EtherType and start of the network layer."""
     return _short(octets, at + 12)[0], at + 14
 
 
 def snap(octets: bytes, at: int) -> tuple[int, int]:
-    """Find the content of LLC and SNAP in an 802.3 frame, with an EtherType (RFC 1042)."""
+    """Skip LLC and SNAP in an 802.3 frame, followed by an EtherType (RFC 1042)."""
     if octets[at : at + 6] != SNAP:
         raise Undecodable("not IP")
     return _short(octets, at + 6)[0], at + 8
 
 
 def vlan(octets: bytes, at: int) -> tuple[int, int]:
-    """Find the content after one tag of 802.1Q or 802.1ad."""
+    """Skip one tag of 802.1Q or 802.1ad."""
     return _short(octets, at + 2)[0], at + 4
 
 
 def mpls(octets: bytes, at: int) -> tuple[int, int]:
-    """Find the content of a label stack (RFC 3032); its first four bits select its type (RFC 4385, 4928)."""
+    """Skip a stack of MPLS labels (RFC 3032).
+
+    The first four bits after it show the type of the content (RFC 4385, 4928).
+    """
     while not octets[at + 2] & 1:
         at += 4
     at += 4
@@ -51,8 +54,10 @@ def mpls(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def ppp(octets: bytes, at: int) -> tuple[int, int]:
-    """Find the network layer of a PPP frame (RFC 1661, RFC 1662), with or without address and control, and with a
-    protocol field of one octet or two."""
+    """Skip a PPP header (RFC 1661, RFC 1662).
+
+    It may lack address and control, and its protocol field has one octet or two.
+    """
     if octets[at : at + 2] == b"\xff\x03":
         at += 2
     if octets[at] & 1:
@@ -61,14 +66,14 @@ def ppp(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def pppoe(octets: bytes, at: int) -> tuple[int, int]:
-    """Find the network layer of a PPPoE frame of the session stage (RFC 2516)."""
+    """Skip the header of a PPPoE frame of the session stage (RFC 2516)."""
     if octets[at + 1] != 0:
         raise Undecodable("not IP")
     return PPP_PROTOCOL, at + 6
 
 
 def gre(octets: bytes, at: int) -> tuple[int, int]:
-    """Find the content of GRE (RFC 2784, 2890), of the GRE of PPTP (RFC 2637), or of ERSPAN inside GRE."""
+    """Skip a header of GRE (RFC 2784, 2890), of the GRE of PPTP (RFC 2637), or of ERSPAN inside GRE."""
     flags, second, protocol = octets[at], octets[at + 1], _short(octets, at + 2)[0]
     version = second & 7
     if version > 1 or flags & 0x40:
@@ -85,12 +90,12 @@ def gre(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def vxlan(octets: bytes, at: int) -> tuple[int, int] | None:
-    """Find the content of VXLAN (RFC 7348), also with a group policy; None if the network identifier is not valid."""
+    """Skip a VXLAN header (RFC 7348), also with a group policy; return None if its network identifier is not valid."""
     return (BRIDGED, at + 8) if octets[at] & 0x08 else None
 
 
 def geneve(octets: bytes, at: int) -> tuple[int, int] | None:
-    """Find the content of Geneve (RFC 8926); None if it is not Geneve."""
+    """Skip a Geneve header (RFC 8926); return None if it is not Geneve."""
     head = octets[at : at + 4]
     if len(head) < 4 or head[0] >> 6:
         return None
