@@ -114,6 +114,14 @@ def test_it_waits_for_a_pipe_and_every_exit_restores_the_terminal(way: str, tmp_
         assert not shown.is_taken
 
 
+def test_sigterm_restores_the_terminal_also_before_the_first_line_is_drawn(tmp_path: Path) -> None:
+    with terminal(tmp_path, PUBSUB) as shown:
+        shown.wait_until(lambda _: shown.is_taken, "the alternate screen")
+        os.kill(shown.pid, signal.SIGTERM)
+        assert shown.wait_for_end() == 128 + signal.SIGTERM
+        assert not shown.is_taken
+
+
 def test_the_worst_problems_are_shown_above_the_messages_and_a_key_or_a_click_goes_to_each(tmp_path: Path) -> None:
     problems = CAPTURES / "problems"
     refused, late = problems / "connection-refused.pcap", problems / "subscription-lost-on-reconnect.pcap"

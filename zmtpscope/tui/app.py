@@ -57,16 +57,13 @@ from zmtpscope.tui.view_bar import MESSAGES, ViewBar
 from zmtpscope.tui.view_pane import ViewPane
 from zmtpscope.tui.widgets.field_tree import FieldTree
 from zmtpscope.tui.widgets.hex_view import HexView
-from zmtpscope.tui.widgets.line_view import LineView
+from zmtpscope.tui.widgets.line_view import LineView, is_low
 from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.table_view import TableView
 
 PROBLEMS = "problems"
 """Name of the view whose count the title bar shows."""
 WORKER_GONE = "zmtpscope: the process that reads the capture has ended, which it never should; please report it"
-
-LOW = 19
-"""Maximum lines of a low screen. Its lists keep most of them."""
 
 WIDGETS = (LineView, RowList, FieldTree, HexView, TableView)
 ALWAYS_QUITS = Binding("ctrl+c", "quit", "Quit", show=False, priority=True)
@@ -115,7 +112,8 @@ class Inspector(App[None]):
         self.records: RecordsPane
         self._panes: dict[str, Pane] = {}
 
-    def compose(self) -> ComposeResult:
+    def on_load(self) -> None:
+        """Prepare everything that `_end` needs, before the application takes the terminal."""
         self.client.start()
         try:
             self.profile = profiles.load(self._profile_name)
@@ -125,6 +123,9 @@ class Inspector(App[None]):
         spec = ListSpec(filter=self._filter, columns=profile.columns, time=profile.time, rules=profile.rules)
         self.records = RecordsPane(self.client, MESSAGES.name, spec)
         self._panes[MESSAGES.name] = self.records
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end, 128 + signal.SIGTERM)
+
+    def compose(self) -> ComposeResult:
         yield self._title_bar
         yield self._banner
         yield self._view_bar
@@ -146,11 +147,10 @@ class Inspector(App[None]):
         self.on_resize()
         self.records.rows.focus()
         self.records.filter_bar.set_history(self.profile.filters)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end, 128 + signal.SIGTERM)
         self.run_worker(reported(self, self._learn_views()))  # handlers do not wait for it: keys would, too
 
     def on_resize(self) -> None:
-        self.set_class(self.size.height <= LOW, "-low")
+        self.set_class(is_low(self), "-low")
 
     async def _learn_views(self) -> None:
         self._views = (MESSAGES, *await self.client.ask(Views()))

@@ -37,6 +37,7 @@ from zmtpscope.tui.requests import (
     SaveRows,
     Sort,
 )
+from zmtpscope.tui.title_bar import counted
 from zmtpscope.tui.widgets.details_pane import DetailsPane
 from zmtpscope.tui.widgets.field_tree import FieldTree
 from zmtpscope.tui.widgets.filter_bar import FilterBar, state_text
@@ -480,7 +481,7 @@ def _why_empty(spec: ListSpec, state: ListState, nothing: str) -> str:
     if state.found or state.looked_at < state.total:
         return ""
     if spec.records == MESSAGES and not spec.filter:
-        return f"{nothing or 'no messages'}; x shows {state.total:,} other records"
+        return f"{nothing or 'no messages'}; x shows {counted(state.total, 'other record')}"
     more = f"x looks through all {state.total:,} records, " if spec.records == MESSAGES else ""
     named = "message" if spec.records == MESSAGES else "record"
     return f"no {named} passes the filter: {more}esc takes it away" if spec.filter else ""

@@ -109,10 +109,10 @@ class TitleBar(Horizontal):
 
 
 def _words(progress: Progress, key: str) -> list[str]:
-    words = [_counted(progress.messages, "message"), _counted(progress.connections, "connection")]
+    words = [counted(progress.messages, "message"), counted(progress.connections, "connection")]
     words += _diagnoses(progress, key)
     if progress.is_live:
-        words.append(_counted(progress.packets, "packet"))
+        words.append(counted(progress.packets, "packet"))
     if progress.searched is not None:
         words.append(f"searching {progress.searched} %: esc cancels")
     if progress.dropped:
@@ -136,5 +136,6 @@ def _diagnoses(progress: Progress, key: str) -> list[str]:
     return [] if progress.nothing else ["nothing wrong"]
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun, and separators of thousands: `1 message`, `2,000 messages`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

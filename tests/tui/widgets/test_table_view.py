@@ -189,6 +189,7 @@ def test_a_plot_without_room_is_scaled_and_shows_its_end() -> None:
     async def use(screen: Screen, shown: TableView, pilot: Pilot[None]) -> None:
         shown.show(Table(columns, (TableRow("a", ("PUB", "█" * 50 + "·" * 9 + "┃")),), 1, 1))
         assert lines(shown)[1].split() == ["PUB", "█" * 21 + "···┃"]
+        assert shown.cut_cells() == []
 
     with_table(use)
 

@@ -19,7 +19,7 @@ from tests.readings import CAPTURES, PUBSUB
 from tests.tui.workers import Asker, worker_of
 from zmtpscope.tui.choices import EVERYTHING
 from zmtpscope.tui.client import RequestFailed
-from zmtpscope.tui.requests import Cancel, ListSpec, OpenList, Rows, SaveRows, SavingState
+from zmtpscope.tui.requests import Cancel, ListSpec, OpenList, Request, Rows, SaveRows, SavingState, StopCapture
 from zmtpscope.tui.worker import saved_rows
 
 FILTER = "topic && size > 3"
@@ -168,3 +168,9 @@ def test_secrets_stay_starred(tmp_path: pathlib.Path) -> None:
         worker.ask(OpenList("all", ListSpec(records=("command", "message"))))
         saved(worker, SaveRows(str(tmp_path / "out.jsonl"), "all"))
     assert "***" in (tmp_path / "out.jsonl").read_text()
+
+
+@pytest.mark.parametrize(("useless", "reason"), [(Cancel(), "no search and no file"), (StopCapture(), "captured")])
+def test_a_command_without_effect_is_an_error(useless: Request[None], reason: str) -> None:
+    with worker_of("patterns/reqrep.pcap") as worker, pytest.raises(RequestFailed, match=reason):
+        worker.ask(useless)

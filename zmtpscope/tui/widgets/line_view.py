@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from textwrap import wrap
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.style import Style
 from textual import events
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.geometry import Region, Size
@@ -16,6 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.timer import Timer
+from textual.widget import Widget
 
 from zmtpscope.tui.requests import Sort, TableColumn
 from zmtpscope.tui.widgets.columns import Cell, Slot, column_at, fitted, line_of, next_sort
@@ -27,6 +29,12 @@ EMPTY_MARGIN = 2
 """Cells beside the text of an empty list."""
 BAR_STEPS = 8
 """Steps of a scrollbar's ends in one cell."""
+MAX_LOW = 19
+"""Maximum lines of a low screen. Its lists keep most of them."""
+
+
+def is_low(shown: App[Any] | Widget) -> bool:
+    return shown.app.size.height <= MAX_LOW
 
 
 class LineView(Painted, ScrollView, can_focus=True):

@@ -20,14 +20,12 @@ from zmtpscope.tui.widgets.columns import (
     scaled_plot,
     width_of,
 )
-from zmtpscope.tui.widgets.line_view import ColumnView
+from zmtpscope.tui.widgets.line_view import ColumnView, is_low
 
 OPENED, CLOSED, LEAF = "▾ ", "▸ ", "  "
 INDENT = 2
 MARGIN = 1
 MAX_OPENED = 1000
-MAX_LOW = 8
-"""Maximum height of a table with a single line above the headings."""
 NO_TABLE = Table((), (), 0, 0)
 
 
@@ -117,7 +115,7 @@ class TableView(ColumnView):
         return self._table.rows[self.cursor] if self.cursor < len(self._table.rows) else None
 
     def cut_cells(self) -> list[tuple[str, str]]:
-        """Return (heading, text) of the selected row's cells that are cut or hidden."""
+        """Return (heading, text) of the selected row's cells that are cut or hidden. Plots are scaled, not cut."""
         row = self.current_row()
         if row is None:
             return []
@@ -126,6 +124,7 @@ class TableView(ColumnView):
             (column.heading, text)
             for index, column in enumerate(self.columns)
             if (text := _cell(row, index)) and width_of(self._front(row, index) + text) > room.get(index, 0)
+            if not (column.is_plot and index in room)
         ]
 
     # -- rows and their places -----------------------------------------------------------------------------------------
@@ -255,12 +254,12 @@ class TableView(ColumnView):
         """Return the lines above the table, with the number of hidden columns and the keys that show them."""
         keys = ((self._shift, "["), (self._without_room, "]"))
         more = ", ".join(f"{count} with {key}" for count, key in keys if count > 0)
-        texts = list(self._table.text[: 1 if self.size.height <= MAX_LOW else None])
+        texts = list(self._table.text[: 1 if is_low(self) else None])
         if not (more and self._table.rows):
             return texts
         more, room = f"more columns: {more}", self.width - 2 * MARGIN
         for place, text in enumerate(texts):
-            if width_of(text) + GAP + len(more) <= room or self.size.height <= MAX_LOW:
+            if width_of(text) + GAP + len(more) <= room or is_low(self):
                 texts[place] = fitted(text, room - len(more)) + more
                 return texts
         return [*texts, f"{more:>{max(0, room)}}"]

@@ -161,10 +161,6 @@ class Loading:
                 break
         return not self.is_done
 
-    def stop(self) -> None:
-        if self.opened.followed is not None:
-            self.opened.followed.stop()
-
     def _run(self) -> Iterator[bool]:
         captures = self.captures
         captures.most_packets = FIRST_PACKETS

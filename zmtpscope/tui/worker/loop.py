@@ -117,7 +117,7 @@ class Worker:
             SaveTable: self._save_table,
             SaveCapture: self._save_capture,
             RowJson: self._row_json,
-            StopCapture: lambda request: self._loading.stop(),
+            StopCapture: self._stop_capture,
             Cancel: lambda request: self._cancel(),
             CopyTextOf: self._text_of,
         }
@@ -281,8 +281,8 @@ class Worker:
     def _cancel(self) -> None:
         if self._search is not None:
             self._give_up_search("the search was cancelled")
-        else:
-            self._cancel_saving()
+        elif not self._cancel_saving():
+            raise CannotAnswer("there is no search and no file to cancel")
 
     def _search_on(self, number: int, search: Search) -> None:
         if not search.is_done:
@@ -329,9 +329,17 @@ class Worker:
             self._saving = saving
         return saving is not None
 
-    def _cancel_saving(self) -> None:
-        if self._saving is not None and not self._saving.state.is_done:
-            self._saving.cancel()
+    def _stop_capture(self, request: StopCapture) -> None:
+        if self._opened.followed is None or self._loading.is_done:
+            raise CannotAnswer("nothing is being captured")
+        self._opened.followed.stop()
+
+    def _cancel_saving(self) -> bool:
+        """Cancel the file that is being written. Return whether there was one."""
+        saving = self._saving if self._saving is not None and not self._saving.state.is_done else None
+        if saving is not None:
+            saving.cancel()
+        return saving is not None
 
     def _text_of(self, request: CopyTextOf) -> str:
         return text_as(request.form, self._loading.store, self._loading.sides, request.number)
