@@ -1,1 +1,1 @@
-"""Output of records: text, JSON lines, tables and diagrams."""
+"""Format records as text, JSON lines, tables and diagrams."""

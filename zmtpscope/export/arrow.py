@@ -1,7 +1,7 @@
 """Records as Arrow tables. Only this module and `parquet` import pyarrow.
 
-Arrays are built from buffers, because `pyarrow.array` and `pyarrow.scalar` would import pandas if it is installed:
-0.3 s and 60 MB.
+Arrays are built from buffers, because `pyarrow.array` and `pyarrow.scalar` would import pandas if it is installed: 0.3
+s and 60 MB.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Mask = NDArray[np.bool_]
 
 
 def column_array(values: NDArray[Any], mask: Mask | None = None) -> pa.Array:
-    """Convert integers or booleans, null where `mask` is true. Integers are not copied."""
+    """Convert a column of integers or booleans, with null where `mask` is true. Integers are not copied."""
     if values.dtype == np.bool_:
         return pa.Array.from_buffers(pa.bool_(), len(values), [_validity(mask), _bits(values)])
     octets = pa.py_buffer(np.ascontiguousarray(values))
@@ -40,7 +40,7 @@ def column_array(values: NDArray[Any], mask: Mask | None = None) -> pa.Array:
 
 
 def value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """Convert int64, booleans, text, octets, and lists and structs of these; None is null.
+    """Convert a list of int64, booleans, text, octets, or lists and structs of these; None becomes null.
 
     Raises `OverflowError` for larger integers, `UnicodeEncodeError` for text that cannot be encoded.
     """
@@ -86,7 +86,7 @@ def _ends(sizes: Iterable[int], count: int, type_: type[np.generic]) -> pa.Buffe
 
 
 def _validity(mask: Mask | None) -> pa.Buffer | None:
-    """Return a bitmap of the rows with a value; None if no value is null."""
+    """Return a bitmap of the rows that are not null; None if no row is null."""
     return None if mask is None else _bits(~mask)
 
 
@@ -120,7 +120,10 @@ def booleans(column: Booleans) -> pa.Array:
 
 
 def words(column: Words) -> pa.Array:
-    """Return a dictionary in order of first rows, so that blocks of any size give the same file."""
+    """Convert a column of words to a dictionary array.
+
+    Words are in order of their first rows, so the size of blocks does not change the file.
+    """
     rows = len(column.codes)
     if len(set(column.words)) == 1:
         used, first = [0] if rows else [], np.zeros(1, np.int64)
@@ -141,7 +144,10 @@ def words(column: Words) -> pa.Array:
 
 
 def octets(column: Octets) -> pa.Array:
-    """Convert slices. Their starts and ends split the octets into an array, whose every second value is a slice."""
+    """Convert a column of octets.
+
+    The octets are split at all starts and ends of values, so every second element of the split array is a value.
+    """
     if not len(column.index):
         return value_array([], pa.large_binary())
     edges = np.empty(2 * len(column.starts), np.int64)
@@ -159,7 +165,10 @@ def texts(column: Texts) -> pa.Array:
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """Convert octets like `to_text`. Only values with a backslash or that are not UTF-8 are copied."""
+    """Convert octets to text like `to_text`.
+
+    Only values that contain a backslash or are not UTF-8 are copied.
+    """
     try:
         made = values.cast(pa.string())
         if not pc.any(pc.match_substring(made, "\\")).as_py():
@@ -178,7 +187,10 @@ def lists(column: Lists) -> pa.Array:
 
 
 def payloads(column: Payloads) -> pa.Array:
-    """Convert payloads: short texts of one frame together, all others one by one."""
+    """Convert a column of payloads.
+
+    Short texts of one frame are converted together, all others one by one.
+    """
     inside, count = column.inside, len(column.inside)
     if not inside.any():
         return pa.nulls(count, PAYLOAD)
@@ -208,7 +220,7 @@ def payloads(column: Payloads) -> pa.Array:
 
 
 class _Contents(NamedTuple):
-    """Protocols (a single one if all are equal), summaries, and fields as JSON, of some rows."""
+    """Payloads of some rows: protocols (one element if all are equal), summaries, and fields as JSON."""
 
     rows: Int64
     protocols: Sequence[str]
@@ -270,20 +282,20 @@ def arrow_type(type_: str) -> pa.DataType:
 
 
 def arrow_schema(record: str, columns: Sequence[str]) -> pa.Schema:
-    """Return the schema that readers see."""
+    """Return the schema of a record type that readers of a file see."""
     types = {field.name: field.type for field in RECORDS[record].fields}
     return pa.schema([(name, arrow_type(types[name])) for name in columns])
 
 
 def held_schema(record: str, columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of `arrow_batch`, with dictionaries for words."""
+    """Return the schema of `arrow_batch`, in which columns of words are dictionaries."""
     fields = arrow_schema(record, columns)
     words = WORDS.get(record, frozenset())
     return pa.schema([field.with_type(WORD) if field.name in words else field for field in fields])
 
 
 def arrow_batch(batch: Batch, record: str, schema: pa.Schema, options: Options) -> pa.RecordBatch:
-    """Convert a batch of one record type. `schema` is the `held_schema` of the wanted columns."""
+    """Convert the records of one type in a batch. `schema` is `held_schema` of the columns to convert."""
     if record in ROWS:
         columns = ROWS[record](batch, options)
         arrays = [arrow_array(columns[name]) for name in schema.names]
@@ -293,7 +305,10 @@ def arrow_batch(batch: Batch, record: str, schema: pa.Schema, options: Options) 
 
 
 def record_arrays(records: Sequence[Record], type_: str, names: Sequence[str], options: Options) -> list[pa.Array]:
-    """Convert records to arrays, fields that several records share once."""
+    """Convert records to arrays of the columns `names`.
+
+    Fields that several records share are converted once.
+    """
     numbers: dict[int, int] = {}
     places, different = list[int](), list[dict[str, Any]]()
     for record in records:
@@ -326,7 +341,7 @@ ROWS: dict[str, Callable[[Batch, Options], RowColumns[Any]]] = {
 
 
 def arrow_column(values: list[Any], type_: str) -> pa.Array:
-    """Convert values of a field type, as in records. The fields of a payload become JSON text."""
+    """Convert the values of one field of type `type_` in records. The fields of a payload become JSON text."""
     if "json" in type_:  # only payloads contain JSON
         values = [payload and {**payload, "fields": json_text(payload["fields"])} for payload in values]
     return value_array(values, arrow_type(type_))

@@ -41,7 +41,7 @@ class Clock:
 
     @property
     def origin(self) -> int | None:
-        """The time from which seconds count; None in other formats, and before the first line."""
+        """The time from which seconds count; None before the first line, and in formats that print no relative time."""
         return self._first
 
     def __call__(self, time: int) -> str:
@@ -70,7 +70,7 @@ def _day(seconds: int, pattern: str, zone: tzinfo | None) -> str:
 
 
 def span(first: int, last: int) -> str:
-    """Describe a period: `12.345 s from 2026-11-27 10:00:00 UTC`."""
+    """Describe a time span: `12.345 s from 2026-11-27 10:00:00 UTC`."""
     began = datetime.fromtimestamp(first // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return f"{(last - first) / SECOND:.3f} s from {began}"
 

@@ -1,4 +1,4 @@
-"""Describes a record in a few words, for the last column of a line."""
+"""Describe a record in a few words, for the last column of a line."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ SIGNATURE_SIZE, GREETING_3_SIZE = 10, 64
 
 
 def describe_greeting(values: Values) -> str:
-    """Describe a greeting: `GREETING 3.1 CURVE`, `GREETING 2.0 SUB`.
+    """Describe a greeting: `GREETING 3.1 CURVE`.
 
-    1.0 and 2.0 have no mechanism, but identify the sender.
+    2.0 has a socket type in place of the mechanism: `GREETING 2.0 SUB`; 1.0 has an identity.
     """
     version, mechanism, length = values["version_announced"], values["mechanism"], values["length"]
     words = ["GREETING"]
@@ -133,7 +133,7 @@ def _words_of_curve(values: Values) -> Iterator[str]:
 
 
 def describe_gap(values: Values) -> str:
-    """Describe the size of a gap, and where parsing resumes."""
+    """Describe a gap: how many octets are missing, and where parsing resumes."""
     resumed = values["resumed_at"]
     after = "no frame found after it" if resumed is None else f"parsing resumes at offset {resumed}"
     why = GIVEN_UP.get(values["reason"], values["reason"])
@@ -187,7 +187,7 @@ def describe_retransmission(values: Values) -> str:
 
 
 def describe_leftover(values: Values) -> str:
-    """Describe size, reason and first octets of data that was not dissected."""
+    """Describe octets that were not dissected: their size, the reason, and the first octets."""
     octets = counted(values["bytes"], "octet")
     what = "of an incomplete greeting or frame" if values["kind"] == "unfinished" else "not understood"
     begins = f": {preview(values['data'], values['bytes'], MAX_OF_DATA)}" if values["data"] else ""
@@ -195,7 +195,7 @@ def describe_leftover(values: Values) -> str:
 
 
 def describe_finding(values: Values) -> str:
-    """Write severity, id and text, but no hint."""
+    """Describe a finding: severity, id and text, without its hint."""
     count = values["count"] or 1
     more = f" ({count} times more, the last in packet {values['last_packet']})"
     if count == 1 or values["id"] in SUMS:
@@ -208,7 +208,7 @@ def _duration(nanoseconds: int) -> str:
 
 
 def describe_connection(values: Values) -> str:
-    """Describe the end of a connection, its protocol, and the amount that each side sent."""
+    """Describe a closed connection: how it ended, its protocol, and how much each side sent."""
     words = [_end_of(values)]
     unseen = values["handshake"] == "unseen"
     if values["version"] is not None:
@@ -231,7 +231,7 @@ def describe_connection(values: Values) -> str:
 
 
 def _end_of(values: Values) -> str:
-    """Describe which side closed first, when, and with what effect."""
+    """Describe how a connection ended: which side closed first, when, and with what effect."""
     how: str = values["close"]
     start: int = values["start_ns"]
     end: int = values["end_ns"]
@@ -271,7 +271,10 @@ def _by(values: Values, side: int) -> str:
 
 
 def _opened_and_sealed(values: Values) -> Iterator[str]:
-    """Yield the amount that each side sent. Encrypted units can be messages, parts of messages or commands."""
+    """Yield how much each side sent.
+
+    If it is encrypted, messages, their parts and commands cannot be distinguished.
+    """
     sealed = [values["sealed_0"], values["sealed_1"]]
     opened = [values[f"messages_{side}"] - sealed[side] for side in (0, 1)]
     if any(opened) or not any(sealed):
@@ -281,7 +284,7 @@ def _opened_and_sealed(values: Values) -> Iterator[str]:
 
 
 def _by_sender(values: Values, counts: Sequence[int], noun: str) -> str:
-    """Count by sender: `1 message from REQ, 2 from REP:5555`, or `no messages`."""
+    """Write a count of each sender: `1 message from REQ, 2 from REP:5555`, or `no messages`."""
     if not any(counts):
         return f"no {noun}s"
     (first, count), *others = [(side, count) for side, count in enumerate(counts) if count]
@@ -290,7 +293,7 @@ def _by_sender(values: Values, counts: Sequence[int], noun: str) -> str:
 
 
 def describe_datagram(values: Values) -> str:
-    """Describe a datagram: `BEACON node 700C6B is here, mailbox at port 33411`, `RADIO "news"  body`."""
+    """Describe a UDP datagram: `BEACON node 700C6B is here, mailbox at port 33411`, `RADIO "news" body`."""
     payload = values["payload"]
     doubt = "" if values["confidence"] == "proven" else f" ({values['confidence']})"
     doubt += "" if values["complete"] else " incomplete"
@@ -304,7 +307,7 @@ def describe_datagram(values: Values) -> str:
 
 
 def describe_zre_pair(values: Values) -> str:
-    """Describe two nodes: `ZRE nodes alice and bob have found each other, connections 1 and 2`."""
+    """Describe two ZRE nodes: `ZRE nodes alice and bob have found each other, connections 1 and 2`."""
     one, other = (values[f"name_{which}"] or values[f"uuid_{which}"][:6] for which in (0, 1))
     found = values["discovery_ns"]
     after = "" if found is None else f", {_duration(found)} after the first beacon"

@@ -25,8 +25,10 @@ ROW = 16
 
 
 def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
-    """Yield a line for each field with its octets (stream offsets, both included) and value, and for the unit with its
-    packets."""
+    """Yield a line for each field of a record, with value and stream offsets (both included).
+
+    The first line names the packets of the record.
+    """
     secrets = [] if show_secrets else secret_spans(detail.tree)
     lines = _node_lines(detail.tree, INDENT, secrets)
     where = f"source {detail.source}" if detail.source > OPENED else _packets(detail.slices)
@@ -37,7 +39,7 @@ def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
 
 
 def _packets(slices: list[PacketSlice]) -> str:
-    """Name the packets of a unit: `packet 12`, or several with the octets of each."""
+    """Name the packets of a record: `packet 12`, or several packets with the octets of each."""
     if len(slices) == 1:
         return f"packet {slices[0].packet & PACKET_MASK}"
     names = [f"{part.packet & PACKET_MASK} {_place(part.start, part.stop)}" for part in slices]
@@ -60,7 +62,7 @@ def _node_lines(node: FieldNode, indent: str, secrets: list[range]) -> Iterator[
 
 
 def value_text(node: FieldNode) -> str:
-    """Write a field's value, which must not be null."""
+    """Format the value of a field; the value must not be null."""
     if isinstance(node.value, bytes):
         size = len(node.value)
         return preview(node.value, size, 64) + (f" ({size} octets)" if size > 16 else "")
@@ -70,7 +72,7 @@ def value_text(node: FieldNode) -> str:
 
 
 def hex_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
-    """Yield hex with stream offsets. Secret octets become asterisks."""
+    """Yield lines of hex digits with stream offsets. Secret octets become asterisks."""
     secrets = [] if show_secrets else secret_spans(detail.tree)
     octets = detail.octets
     for start in range(0, len(octets), ROW):

@@ -1,4 +1,7 @@
-"""Output files that are complete or absent: written to a hidden temporary file that only its owner can read."""
+"""Write output files that are either complete or absent.
+
+A hidden temporary file, readable by its owner only, becomes the output file.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ BUFFER = 1 << 20
 
 
 class OutputFile:
-    """Will replace `target`: `open` creates a temporary file, `finish` flushes it, `commit` moves it to its place, and
-    `discard` removes it.
+    """Writes `target` as a temporary file first.
 
+    `open` creates the temporary file, `finish` flushes it, `commit` renames it to `target`, and `discard` removes it.
     Every method raises an `OSError` that names the target. `octets` is the number of octets written.
     """
 
@@ -34,7 +37,7 @@ class OutputFile:
         """
 
     def open(self) -> None:
-        """Create the file, empty and readable by its owner only."""
+        """Create the temporary file, empty and readable by its owner only."""
         with self._naming_target():
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             self._file = os.fdopen(descriptor, "wb", BUFFER)
@@ -55,7 +58,7 @@ class OutputFile:
             self.discard()
 
     def write(self, octets: bytes) -> int:
-        """Write octets. A file that is not open discards them, so that writers can finish without errors."""
+        """Write octets. If the file is not open they are discarded, so that writers can finish without errors."""
         if self._file is not None:
             with self._naming_target():
                 self._file.write(octets)
@@ -63,10 +66,10 @@ class OutputFile:
         return len(octets)
 
     def flush(self) -> None:
-        """Write buffered octets. The file is not visible before `commit`."""
+        """Write buffered octets to the temporary file. `target` is unchanged before `commit`."""
 
     def close(self) -> None:
-        """Do nothing, since a writer must not decide when the file is complete; see `commit`."""
+        """Do nothing: `commit` decides that the file is complete, not the writer."""
 
     def finish(self) -> None:
         if self._file is not None:
@@ -78,12 +81,12 @@ class OutputFile:
             self._file, self.closed = None, True
 
     def commit(self) -> None:
-        """Make the file visible, in place of an existing one."""
+        """Rename the temporary file to `target`, in place of an existing file."""
         with self._naming_target():
             os.replace(self._path, self.target)
 
     def discard(self) -> None:
-        """Remove the file unless it was committed."""
+        """Remove the temporary file unless it was committed."""
         file, self._file, self.closed = self._file, None, True
         if file is not None:
             with suppress(OSError):  # buffered data that failed before fails again
@@ -99,14 +102,17 @@ class OutputFile:
 
 
 def write_file(path: Path, octets: bytes) -> None:
-    """Raises an `OSError` that names the file."""
+    """Write a file at once. Raises an `OSError` that names the file."""
     with OutputFile(path) as file:
         file.write(octets)
 
 
 def check_replaceable(directory: Path, files: Iterable[Path], *, force: bool) -> None:
-    """Raise `FileExistsError` if one of these files exists, unless `force` is set; `NotADirectoryError` or
-    `IsADirectoryError` for a path that cannot be replaced."""
+    """Raise an exception if one of `files` cannot be written in `directory`.
+
+    `FileExistsError` for an existing file, unless `force` is set; `NotADirectoryError` or `IsADirectoryError` for a
+    path that cannot be replaced.
+    """
     if directory.exists() and not directory.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
     for path in files:

@@ -1,6 +1,7 @@
-"""The columns before a description: packet and time, then connection, sender and receiver: `c12 SUB > PUB:5556`.
+"""The columns of a line before the description: packet and time, then `c12 SUB > PUB:5556`.
 
-The first and the last line of a connection, or all lines if `wide`, have both addresses.
+The latter are connection, sender and receiver. The first and the last line of a connection, or all lines if `wide`,
+have both addresses.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ Files = Sequence[str | None]
 
 
 class Front:
-    """Packet and time, the first columns of every line. The time can depend on the previous line."""
+    """Formats packet number and time, the first columns of every line.
+
+    In some formats the time is relative to the previous line.
+    """
 
     def __init__(self, clock: Clock, paint: Paint) -> None:
         self.clock = clock
@@ -39,8 +43,10 @@ class Front:
 
     @property
     def origin(self) -> int | None:
-        """The time (ns) from which lines count, if they show only numbers without colour; otherwise, and before the
-        first line, None."""
+        """The time (ns) from which the times in lines count.
+
+        None before the first line, and if the columns have colours or other time formats.
+        """
         return self.clock.origin if self.paint is plain else None
 
     def of(self, packet: str, time: int) -> str:
@@ -105,14 +111,14 @@ class SidesColumn:
         return stream.conn is not None and stream.conn not in self._sides
 
     def learn(self, stream: Stream, socket_type: str | None, identity: str | None) -> None:
-        """Note type and identity of a stream's sender. Datagrams are ignored."""
+        """Store the socket type and identity of a stream's sender. Datagrams are ignored."""
         if stream.conn is None or stream.side is None or not (socket_type or identity):
             return
         if self._sides_of(stream)[stream.side].learn(socket_type, identity):
             self._forget_columns(stream.conn)
 
     def names(self, stream: Stream) -> Column:
-        """Name both sides, with addresses in the first line of a connection."""
+        """Return the names of both sides; in the first line of a connection with addresses."""
         if stream.conn is None:
             return self._addresses(stream, "udp")
         if not self._wide and self.is_new(stream):
@@ -128,7 +134,7 @@ class SidesColumn:
         return column
 
     def last_names(self, stream: Stream) -> Column:
-        """Return the text of the last line of a connection, and forget the connection."""
+        """Return the names for the last line of a connection, and forget the connection."""
         column = self.names(stream) if self._wide else self._addresses(stream, f"c{stream.conn}")
         if stream.conn is not None:
             self._sides.pop(stream.conn, None)
@@ -136,7 +142,7 @@ class SidesColumn:
         return column
 
     def nobody(self, what: str) -> Column:
-        """Fill the column for a record without a connection."""
+        """Return the text for a record without a connection."""
         return self._column(what, "", "", None, grows=False)
 
     def _addresses(self, stream: Stream, number: str) -> Column:
@@ -151,7 +157,10 @@ class SidesColumn:
             self._columns.pop((conn, side), None)
 
     def _column(self, source: str, target: str, number: str, side: int | None, *, grows: bool) -> Column:
-        """Pad the names of both sides to the width of the column. `grows`: they may widen it."""
+        """Pad the names of both sides to the width of the column.
+
+        `number` is the connection, `side` the sender. `grows`: long names may widen the column.
+        """
         needed = max(len(source), len(target)) if self._wide else len(source) + len(TO) + len(target)
         widest = WIDEST_FULL if self._wide else WIDEST
         if (grows and self._width < needed <= widest) or len(number) > self._number_width:
@@ -171,7 +180,7 @@ class SidesColumn:
         return (other, one) if stream.side == 1 else (one, other)
 
     def _sides_of(self, stream: Stream) -> tuple[SideNames, SideNames]:
-        """Return side 0 and side 1; for datagrams, sender and receiver."""
+        """Return the names of side 0 and side 1, or of sender and receiver of a datagram."""
         sides = None if stream.conn is None else self._sides.get(stream.conn)
         if sides is None:
             sides = side_names(stream)

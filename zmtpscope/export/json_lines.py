@@ -1,6 +1,6 @@
-"""JSON lines: one object per record with every field of its type, and `time` (RFC 3339, UTC) next to `ts_ns`.
+"""Format records as JSON lines: one object per record with every field of its type.
 
-Octets are base64; `text` is as in the record.
+`time` (RFC 3339, UTC) is next to `ts_ns`. Octets are base64; `text` is as in the record.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _NOT_ASCII = re.compile("[^\x00-\x7e]")
 
 
 def lines(batch: Batch, options: Options) -> Iterator[bytes]:
-    """Yield a line for each record, in order."""
+    """Yield the JSON line of each record, in order."""
     for text in text_of(batch, options):
         yield from text.splitlines(keepends=True)
 
 
 def text_of(batch: Batch, options: Options, *, ascii_only: bool = False) -> Iterator[bytes]:
-    """Yield several lines at a time. `ascii_only` is for terminals."""
+    """Yield JSON lines in order, several in one piece. `ascii_only`: escape other characters, for terminals."""
     gathered: list[bytes] = []
     count = 0
     for lines_in_it, text in _texts(batch, options):
@@ -55,7 +55,7 @@ def _joined(texts: list[bytes], *, ascii_only: bool) -> bytes:
 
 
 def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
-    """Yield lines in order with their number: consecutive message rows, and the records between them."""
+    """Yield (number of lines, lines) in order: consecutive message rows, and the records between them."""
     order = batch.arranged()
     between, at = order.between, 0
     frames: Iterator[dict[str, Any]] = iter(())
@@ -88,7 +88,7 @@ def _texts(batch: Batch, options: Options) -> Iterator[tuple[int, bytes]]:
 
 
 def line_of(values: dict[str, Any]) -> bytes:
-    """Write a row as JSON, from all its fields."""
+    """Format a record as a JSON line from all its fields."""
     line = orjson.dumps(values, default=as_base64, option=orjson.OPT_APPEND_NEWLINE)
     seconds, nanoseconds = divmod(values["ts_ns"], SECOND)
     behind = line.index(b',"file":')  # preceded only by numbers and names
@@ -96,7 +96,7 @@ def line_of(values: dict[str, Any]) -> bytes:
 
 
 def _json_of_fields(record: Record, options: Options) -> bytes:
-    """Return the own fields of a record, as the rest of its line."""
+    """Return the fields that only this record type has as JSON, for the end of a line."""
     return orjson.dumps(shown_fields(record, options), default=as_base64, option=orjson.OPT_APPEND_NEWLINE)[1:]
 
 

@@ -1,4 +1,4 @@
-"""Pieces of the JSON lines of message rows, shared and single.
+"""Prepare the constant parts of the JSON lines of messages.
 
 The compiled loop adds numbers, bodies and texts, and joins the lines.
 """
@@ -41,9 +41,9 @@ TEXT_BEGINS, TEXT_ENDS = b'{"protocol":"text","summary":"', b'","fields":null}'
 
 
 class Closing:
-    """The end of a line, by three properties of a message: decrypted, confidence, complete.
+    """The end of a message's line, from its fields `decrypted`, `confidence` and `complete`.
 
-    `front` and `back` enclose the payload.
+    `front` and `back` are the text before and after the payload.
     """
 
     def __init__(self, opened: bool, confidence: str, complete: bool) -> None:
@@ -65,7 +65,10 @@ Careful = Callable[[int], bytes]
 
 
 class JsonRows:
-    """The message rows of a batch, and the texts in their lines."""
+    """The messages of a batch, with the constant parts of their lines.
+
+    `careful` formats the line of any message; the compiled loop calls it for unusual ones.
+    """
 
     def __init__(self, columns: MessageColumns, careful: Careful) -> None:
         senders = columns.senders
@@ -80,7 +83,7 @@ class JsonRows:
         self.whole = np.array([CLOSING_NUMBER[*each, True] for each in worth])
 
     def chunks(self) -> Iterator[tuple[int, int]]:
-        """Yield (low, high) ranges of rows to format at once."""
+        """Yield ranges of messages to format at once, as (first index, end)."""
         weight = np.cumsum(np.clip(self.columns.lengths, 0, CHUNK) + LINE) // CHUNK
         yield from pairwise([0, *(np.flatnonzero(np.diff(weight)) + 1).tolist(), len(weight)])
 
@@ -102,8 +105,10 @@ NO_STREAM = Stream(*[None] * len(Stream._fields))  # type: ignore[arg-type]
 
 
 def of_stream(stream: Stream | None) -> tuple[bytes, bytes]:
-    """Return the text between the values of `record` and `ts_ns`, and after the value of `packet`, for all lines of a
-    stream."""
+    """Return the parts of a line that are the same for all messages of a stream.
+
+    The first part is between the values of `record` and `ts_ns`, the second after the value of `packet`.
+    """
     conn, conn_id, side, src_ip, src_port, dst_ip, dst_port = stream or NO_STREAM
     front = {"conn": conn, "conn_id": conn_id, "side": side}
     ends = {"src_ip": src_ip, "src_port": src_port, "dst_ip": dst_ip, "dst_port": dst_port}

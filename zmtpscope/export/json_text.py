@@ -1,4 +1,4 @@
-"""JSON lines of many message rows, and of many records."""
+"""Format the JSON lines of many messages, or of many records, in one call."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from zmtpscope.records import SECOND
 
 @compiled.where_possible
 def lines_between(rows: JsonRows, low: int, high: int, cuts: Sequence[int]) -> list[bytes]:
-    """Format the rows `low..high` (high excluded), from each of the `cuts` to the next.
+    """Format the messages `low..high` (high excluded) and return their lines in pieces.
 
-    The first cut is `low`, the last `high`.
+    A piece has the messages from one of the `cuts` to the next. The first cut is `low`, the last `high`.
     """
     return [b"".join(map(rows.careful, range(begin, end))) for begin, end in pairwise(cuts)]
 
 
 @compiled.where_possible
 def lines_of_records(records: Sequence[Record], fields: Sequence[bytes]) -> list[bytes]:
-    """Format the lines of records. `fields` are their own fields as JSON, with the end of the line."""
+    """Format records as lines.
+
+    `fields` are, for each record, the fields that only its type has as JSON, with the end of the line.
+    """
     return [_line(record, own) for record, own in zip(records, fields, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Formats received messages as text, raw octets, hex or JSON lines."""
+"""Format received messages as text, raw octets, hex or JSON lines."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Render = Callable[[Sequence[bytes], int], bytes]
 
 
 def typed(octets: bytes) -> str:
-    r"""Return printable `text` (`zmtpscope.records`), with `\xNN` for octets that cannot be displayed.
+    r"""Return octets as printable `text` (`zmtpscope.records`).
 
-    Typed as input, it sends the same octets.
+    Octets that cannot be displayed become `\xNN`. The result as input sends the same octets.
     """
     text = to_text(octets)
     if safe_text(text) == text:
@@ -33,8 +33,8 @@ def typed(octets: bytes) -> str:
 def renderer(form: str, *, separator: bytes = TAB, end: bytes = b"\n", addressed: bool = False) -> Render:
     """Return the function for a format: "text", "raw", "hex" or "json".
 
-    `separator` separates parts and `end` follows the last one; JSON lines ignore both. `addressed` messages start with
-    the name of the sender, as `text` in all formats but hex.
+    `separator` separates parts and `end` follows the last one; JSON lines ignore both. `addressed`: each message is
+    preceded by the routing id of its sender, as `text` in all formats but hex.
     """
     if form == "json":
         return _json_of_addressed if addressed else _json
@@ -52,7 +52,7 @@ def _json_of_addressed(parts: Sequence[bytes], time: int) -> bytes:
 
 
 def _json(parts: Sequence[bytes], time: int, peer: str | None = None) -> bytes:
-    """Write a message as JSON, with names and formats as in `zmtpscope.records`."""
+    """Format a message as JSON, with field names and formats of `zmtpscope.records`."""
     values = {
         "ts_ns": time,
         "time": timestamp(time),

@@ -1,4 +1,4 @@
-"""Writes Parquet with row groups of bounded size, compressed with zstd."""
+"""Write Parquet files with row groups of bounded size, compressed with zstd."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ParquetTable:
 
 
 class ParquetRows:
-    """Writes Arrow batches of `held_schema`. Rows are kept until their row group is full."""
+    """Writes Arrow batches with the schema `held_schema`. Rows are buffered until a row group is full."""
 
     def __init__(self, sink: pa.NativeFile, record: str, columns: Sequence[str]) -> None:
         self.rows = 0
@@ -90,7 +90,7 @@ class ParquetRows:
 
 
 def _leaves(path: str, type_: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-    """Yield the Parquet columns of a table column, by name."""
+    """Yield name and type of the Parquet columns into which a nested column is divided."""
     if pa.types.is_list(type_):
         yield from _leaves(f"{path}.list.element", type_.value_type)
     elif pa.types.is_struct(type_):

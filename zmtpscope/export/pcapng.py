@@ -1,4 +1,4 @@
-"""Writes pcapng (draft-ietf-opsawg-pcapng): one little-endian section, times in nanoseconds since the epoch."""
+"""Encode pcapng blocks (draft-ietf-opsawg-pcapng): one little-endian section, times in nanoseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def packet_block(interface: int, time: int, packet: bytes, original: int, commen
 
 @dataclass(frozen=True)
 class InterfaceStatistics:
-    """Statistics of an interface between two times (ns).
+    """Packet counts of an interface between two times (ns).
 
     Of `received` packets that passed the filter, `dropped` were not written and `delivered` are in the file.
     """
@@ -80,7 +80,7 @@ class InterfaceStatistics:
 
 
 def interface_statistics(interface: int, statistics: InterfaceStatistics) -> bytes:
-    """Encode counts since `start`. If an interface has several, the last is valid."""
+    """Encode the packet counts of an interface. If it has several such blocks, the last one is valid."""
     high, low = statistics.end >> 32, statistics.end & 0xFFFFFFFF
     options = _options(
         (COMMENT, statistics.comment.encode()),
@@ -99,7 +99,7 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def _options(*options: tuple[int, bytes]) -> bytes:
-    """Encode options, without empty ones, and the end of options."""
+    """Encode (code, value) options without empty ones, and the end of options."""
     parts = [
         _option(code, len(value)) + value + bytes(-len(value) % 4)
         for code, value in ((code, _cut(whole)) for code, whole in options)
@@ -109,7 +109,7 @@ def _options(*options: tuple[int, bytes]) -> bytes:
 
 
 def _cut(value: bytes) -> bytes:
-    """Truncate to the length of an option, not within a character."""
+    """Truncate UTF-8 text to the maximum length of an option, but not within a character."""
     if len(value) <= LONGEST_OPTION:
         return value
     return value[:LONGEST_OPTION].decode(errors="ignore").encode()

@@ -1,4 +1,4 @@
-"""Shortens octets from the network to a few printable characters."""
+"""Shorten octets from the network to a few printable characters."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ _CUT = re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,2}$")
 
 
 def quoted(text: str, limit: int = 40) -> str:
-    """Write a name (topic, identity, group, reason) in quotes, in about `limit` characters."""
+    """Quote a name (topic, identity, group, reason), shortened to about `limit` characters."""
     return f'"{cut(safe_text(text), limit)}"'
 
 
 def preview(octets: bytes | None, size: int, limit: int) -> str:
-    """Write a body in about `limit` characters. `octets` are the first of `size`, or None if they were not kept."""
+    """Format a message body in about `limit` characters.
+
+    `octets` are the first of its `size` octets, or None if they were not kept.
+    """
     if octets is None:
         return "not kept"
     if not size:
@@ -53,9 +56,10 @@ def preview(octets: bytes | None, size: int, limit: int) -> str:
 
 
 def parts_preview(bodies: list[tuple[bytes | None, int]], limit: int) -> str:
-    """Write the frames of a message in about `limit` characters.
+    """Format the frames of a message in about `limit` characters.
 
-    All but the last get at most a quarter, since ids and empty frames precede the content.
+    `bodies` are (first octets or None, size). All but the last get at most a quarter of the space, since ids and empty
+    frames precede the content.
     """
     shown: list[str] = []
     left = limit

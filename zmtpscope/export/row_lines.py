@@ -1,4 +1,4 @@
-"""Formats lines of message and frame rows, many at once."""
+"""Format the lines of many messages or frames in one call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from zmtpscope.export.rows import RowWords
 
 @compiled.where_possible
 def lines_of(words: RowWords, rows: Sequence[int], names: Sequence[Column], front: Front) -> list[str]:
-    """Format rows without a terminal. `names` are sender and receiver of each row."""
+    """Format messages or frames for output to a file.
+
+    `rows` are their indexes; `names` are sender and receiver of each.
+    """
     lines = []
     for row, (who, _) in zip(rows, names, strict=True):
         packet, time = words.packet_and_time(row)

@@ -38,7 +38,10 @@ NOT_SHOWN = ("", TEXT)
 
 
 class _Lists(NamedTuple):
-    """Columns as lists, which are faster for single rows: values of frames, then of rows."""
+    """Columns of a batch as lists, which are faster for single rows.
+
+    The first four have a value for each frame, the others for each row.
+    """
 
     bodies: list[int]
     sizes: list[int]
@@ -51,7 +54,7 @@ class _Lists(NamedTuple):
 
 
 class RowWords:
-    """Writes rows in words. `width` is the terminal width, or None."""
+    """Describes messages or frames in words. `width` is the terminal width, or None."""
 
     def __init__(self, columns: RowColumns[Any], options: Options, width: int | None) -> None:
         self.columns = columns
@@ -87,7 +90,7 @@ class RowWords:
         return sum(lists.sizes[lists.first[index] : lists.last[index] + 1])
 
     def describe(self, index: int, used: int) -> str:
-        """Describe a row, after `used` characters of its line."""
+        """Describe a message or frame; `used` is the number of characters already in its line."""
         lists = self._lists
         if self.messages is None:
             frame = lists.first[index]
@@ -99,7 +102,7 @@ class RowWords:
         return what if lists.flags[lists.first[index]] & SPECIAL else what + self._carried(index, used + len(what))
 
     def named(self, index: int) -> str:
-        """Describe a message without contents: kind and size, and its topic or addresses."""
+        """Describe a message without its contents: kind and size, and its topic or addresses."""
         lists = self._lists
         first, last = lists.first[index], lists.last[index]
         sender = self.sender(index)
@@ -131,7 +134,7 @@ class RowWords:
         return self._carried(index, 0).lstrip(" ")
 
     def _carried(self, index: int, used: int) -> str:
-        """Return the payload summary of a message, or the start of its frames."""
+        """Return the summary of a message's payload, or the start of its frames; `used` is as in `describe`."""
         made = None if self.messages is None else self.messages.made.of(index)
         if made is not None and made.protocol not in NOT_SHOWN:
             return inside(made, self._room(used))
@@ -186,7 +189,7 @@ def doubt(sender: Sender) -> str:
 
 
 def room(width: int | None, used: int) -> int:
-    """Return the number of characters left after `used` ones."""
+    """Return how many characters are left in a line after `used` ones."""
     return PREVIEW if width is None else max(MIN_PREVIEW, width - used - 2)
 
 
@@ -195,12 +198,12 @@ def limit_of_bodies(options: Options, room: int) -> int:
 
 
 def inside(made: Dissected, room: int) -> str:
-    """Write the payload summary, truncated to fit."""
+    """Return the summary of a payload, truncated to `room` characters."""
     summary = made.summary[: room + 1]  # the rest would be cut off
     return f"  {cut(f'{made.protocol} {safe_text(summary)}', room)}"
 
 
 @lru_cache(maxsize=1024)
 def name_of(octets: bytes, limit: int) -> str:
-    """Write a topic, group or address in quotes. Cached, since few names repeat often."""
+    """Quote a topic, group or address. Cached, since few names repeat often."""
     return quoted(to_text(octets), limit)

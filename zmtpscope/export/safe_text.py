@@ -1,4 +1,4 @@
-"""Escapes text from the network for a terminal, a page or a file name."""
+"""Escape text from the network for a terminal, a page or a file name."""
 
 from __future__ import annotations
 

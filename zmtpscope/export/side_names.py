@@ -20,7 +20,10 @@ OPENER = 0
 
 
 class SideNames:
-    """Names of a side: `full` with all known details, `short` for few columns, `typed` with address and socket type."""
+    """The names of one side of a connection.
+
+    `full` has all known details, `short` is for narrow columns, `typed` has address and socket type.
+    """
 
     def __init__(self, address: str, port: int | None, side: int) -> None:
         self.address = self.full = self.typed = address
@@ -30,7 +33,7 @@ class SideNames:
         self.short = short_name(None, None, port, side)
 
     def learn(self, socket_type: str | None, identity: str | None) -> bool:
-        """Learn from a greeting or command; return whether this is new."""
+        """Store what a greeting or command announces; return whether it is new."""
         before = self.socket_type, self.identity
         self.socket_type, self.identity = socket_type or self.socket_type, identity or self.identity
         if before == (self.socket_type, self.identity):
@@ -44,13 +47,13 @@ class SideNames:
 
 
 def side_names(stream: Stream) -> tuple[SideNames, SideNames]:
-    """Return the names of side 0 and side 1, or of sender and receiver of datagrams."""
+    """Return the names of side 0 and side 1, or of sender and receiver of a datagram."""
     one, other = stream.ends
     return SideNames(host_port(*one), one[1], 0), SideNames(host_port(*other), other[1], 1)
 
 
 def named(identity: str, limit: int = LONGEST_IDENTITY) -> str:
-    """Shorten an identity; for a ZRE node, to the usual form (zre.md 3 and 8)."""
+    """Format an identity in at most `limit` characters; of a ZRE node in the usual form (zre.md 3 and 8)."""
     octets = from_text(identity)
     if len(octets) == ZRE_IDENTITY and octets[0] == 1:
         return f"ZRE {octets[1:4].hex().upper()}"
@@ -65,7 +68,7 @@ def name_and_type(socket_type: str | None, identity: str | None) -> list[str]:
 def short_name(socket_type: str | None, identity: str | None, port: int | None, side: int) -> str:
     """Return a short name: `"worker-1"`, `SUB`, `PUB:5556`, `:5556`.
 
-    The listener keeps its port, which also names a side without identity and type.
+    The listener keeps its port, which also names a side without identity and socket type.
     """
     if identity:
         name = named(identity, LONGEST_SHORT_IDENTITY)

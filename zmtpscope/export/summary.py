@@ -1,4 +1,4 @@
-"""The summary of a run: counts, damage and findings (`-q`), and proof that nothing was lost (`--stats`)."""
+"""Format the summary of a run: counts, damage and findings (`-q`), and proof that no octets were lost (`--stats`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def summary_lines(
     files: Sequence[str | None] = (),
     chat: bool = False,
 ) -> Iterator[str]:
-    """Yield packets, connections, versions, mechanisms, messages, damage, findings.
+    """Yield lines about packets, connections, versions, mechanisms, messages, damage and findings.
 
     `files` are indexed by packet references. `chat` also lists findings about normal events or habits, which are always
     counted.
@@ -84,7 +84,7 @@ def summary_lines(
 
 
 def damage_of(summary: Summary, statistics: CaptureStatistics, problems: Sequence[CaptureProblem]) -> list[str]:
-    """Describe octets or packets that were not understood, dropped, lost or unreadable."""
+    """Describe the octets and packets that were not understood, dropped, lost or unreadable."""
     damage = []
     if summary.sums.undissected:
         damage.append(f"{counted(summary.sums.undissected, 'octet')} not understood")
@@ -97,12 +97,16 @@ def damage_of(summary: Summary, statistics: CaptureStatistics, problems: Sequenc
 
 
 def dropped(drops: Mapping[str, int]) -> str:
-    """Write `12 packets dropped while captured: 12 on eth0`."""
+    """Format dropped packets by interface: `12 packets dropped while captured: 12 on eth0`."""
     return f"{counted(sum(drops.values()), 'packet')} dropped while captured: {by_interface(drops)}"
 
 
 def _finding_lines(summary: Summary, paint: Paint, files: Sequence[str | None], chat: bool) -> Iterator[str]:
-    """Yield the number of findings by severity, then each kind with its remedy and endpoints, the worst first."""
+    """Yield the number of findings by severity, then each kind of finding with its remedy and endpoints, the worst
+    first.
+
+    `chat`: include findings about normal events.
+    """
     counts, lines, news = [], [], True
     for severity in SEVERITIES:
         kinds = sorted((id_, count) for (of, id_), count in summary.findings.items() if of == severity)
@@ -139,15 +143,17 @@ def _from_whom(at: AtEndpoint) -> str:
 
 
 def _first_of(at: AtEndpoint, files: Sequence[str | None]) -> str:
-    """Write `packet 12`, or `3 times, first in packet b.pcap:12`."""
+    """Name the first packet with a finding: `packet 12`, or `3 times, first in packet b.pcap:12`."""
     file, packet = at.first.packet >> FILE_SHIFT, at.first.packet & PACKET_MASK
     name = packet_name(files[file] if file < len(files) else None, packet, files)
     return f"packet {name}" if at.count == 1 else f"{at.count} times, first in packet {name}"
 
 
 def statistics_lines(summary: Summary, statistics: CaptureStatistics) -> Iterator[str]:
-    """Yield the two sums that account for every packet and octet of connections with records: proof that nothing was
-    lost."""
+    """Yield two sums that account for every packet, and for every octet of ZMTP connections.
+
+    They prove that nothing was lost.
+    """
     other = {"TCP": statistics.tcp_segments, "UDP": statistics.udp_datagrams, **dict(sorted(statistics.other.items()))}
     yield labelled("packets", f"{statistics.packets} = {_sum(other)}")
     if statistics.fragments_given_up:
@@ -178,7 +184,7 @@ def labelled(label: str, text: str) -> str:
 
 
 def _counted(counts: Mapping[str, int] | Counter[str]) -> str:
-    """Write `3.1: 12, 2.0: 1`, the most frequent first, then by word."""
+    """Format counts: `3.1: 12, 2.0: 1`, the most frequent first, then by word."""
     ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
     return ", ".join(f"{safe_text(word) or 'without a name'}: {count}" for word, count in ordered) or "none"
 

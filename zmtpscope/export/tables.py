@@ -1,4 +1,4 @@
-"""Writes records as tables: one file per record type, all of them or none.
+"""Write records as tables: one file per record type, all of them or none.
 
 JSON lines and CSV (RFC 4180, UTF-8) have the values of `read --json`. CSV cells are never formulas. Null is an empty
 cell and empty text `""`; octets are base64; lists and structs are JSON. Control, invisible and direction-changing
@@ -35,7 +35,7 @@ LINE_END = "\r\n"
 
 
 class JsonLinesTable:
-    """The lines of `read --json` for one record type, or only their members `columns`, in order."""
+    """Writes one record type as the lines of `read --json`, or only their members `columns`, in order."""
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self.rows = 0
@@ -51,7 +51,7 @@ class JsonLinesTable:
         self.rows += rows + len(batch.records)
 
     def close(self) -> None:
-        """Do nothing: all lines are written."""
+        """Do nothing: lines are written at once."""
 
     def _part(self, line: bytes) -> bytes:
         values = orjson.loads(line)
@@ -59,7 +59,7 @@ class JsonLinesTable:
 
 
 class CsvTable:
-    """One record type as CSV: a header line, then a line for each record."""
+    """Writes one record type as CSV: a header line, then a line for each record."""
 
     def __init__(self, file: OutputFile, record: str, columns: tuple[str, ...], options: Options) -> None:
         self.rows = 0
@@ -82,7 +82,7 @@ class CsvTable:
         self.rows += len(rows)
 
     def close(self) -> None:
-        """Do nothing: all lines are written."""
+        """Do nothing: lines are written at once."""
 
     def _column_of(self, batch: Batch) -> Callable[[str], Column | list[Any]]:
         columns = columns_of_rows(batch, self._options)
@@ -101,7 +101,7 @@ def cells_of(column: Column | list[Any], cell_of: Callable[[Any], str]) -> list[
 
 
 def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Insert the column `time` after `ts_ns`."""
+    """Return the column names with `time` after `ts_ns`."""
     if "ts_ns" not in columns:
         return columns
     behind = columns.index("ts_ns") + 1
@@ -109,13 +109,13 @@ def with_time(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def no_formula(text: str) -> str:
-    """Change a text that a spreadsheet would take for a formula."""
+    """Change a text that spreadsheets would execute as a formula: prefix it with an apostrophe."""
     first = text.lstrip()[:1]
     return APOSTROPHE + text if first == APOSTROPHE or first in FORMULA else text
 
 
 def text_cell(text: str) -> str:
-    """Change a text that a program would take for a formula or split."""
+    """Change a text that a program would execute as a formula, or split into cells."""
     text = no_formula(safe_text(text))
     return _quoted(text) if not text or "," in text or '"' in text else text
 
@@ -141,7 +141,7 @@ Columns = tuple[str, ...]
 
 
 class Table(Protocol):
-    """`add` takes batches of its record type only; `close` writes buffered records."""
+    """Writes the records of one type: `add` takes batches of only this type, `close` writes buffered records."""
 
     rows: int
 
@@ -154,7 +154,10 @@ MakeTable = Callable[[OutputFile, str, Columns, Options], Table]
 
 
 def table_maker(format: str) -> MakeTable:
-    """Return the function that creates a table. Raises `ImportError` if the library of the format is missing."""
+    """Return the function that creates a table in a format.
+
+    Raises `ImportError` if the library of the format is missing.
+    """
     if format == "parquet":
         from zmtpscope.export.parquet import ParquetTable  # the only one that needs pyarrow
 
@@ -169,10 +172,10 @@ class Written(NamedTuple):
 
 
 class Tables:
-    """The files of one run. `selection` maps record types to columns.
+    """The files of one export. `selection` maps record types to columns.
 
-    Raises `FileExistsError` if a file exists, unless `force` is set, and `ImportError` like `table_maker`. A `with`
-    block removes files that were not committed.
+    A `with` block removes files that were not committed. Raises `FileExistsError` if a file exists, unless `force` is
+    set, and `ImportError` like `table_maker`.
     """
 
     def __init__(
@@ -211,7 +214,7 @@ class Tables:
                 self._tables[record].add(part)
 
     def commit(self) -> list[Written]:
-        """Write buffered records, and move all files to their places."""
+        """Write buffered records, and rename all temporary files to their targets."""
         for record, table in self._tables.items():
             table.close()
             self._files[record].finish()

@@ -1,4 +1,4 @@
-"""Prints one line per record: packet, time, connection, sender and receiver, description.
+"""Format one line per record: packet, time, connection, sender and receiver, description.
 
 The first and the last line of a connection have both addresses. Other lines name a side by identity or socket type, and
 the listener also by its port, to fit in 80 columns; `wide` lines have the addresses.
@@ -40,22 +40,22 @@ Fold = HeartbeatFold | RetryFold | CutFold
 
 
 class Folding:
-    """All folds, one after the other; none unless `folds`.
+    """Applies all folds of `export/repeats` to the lines, or none unless `folds`.
 
-    If it `waits`, lines are delayed until it is known whether they repeat earlier ones; otherwise for about a second.
+    `waits`: lines are delayed until it is known whether they repeat earlier ones; otherwise for about a second.
     """
 
     def __init__(self, *, folds: bool, waits: bool) -> None:
         self._folds: tuple[Fold, ...] = (HeartbeatFold(waits=waits), RetryFold(waits=waits), CutFold()) if folds else ()
 
     def feed(self, ranges: Iterable[RowRange]) -> Iterable[RowRange]:
-        """Return the ranges to print now."""
+        """Return the records and rows that are to be printed now."""
         for fold in self._folds:
             ranges = fold.feed(ranges)
         return ranges
 
     def rest(self, ranges: Iterable[RowRange]) -> Iterable[RowRange]:
-        """Return the last ranges to print."""
+        """Return the records and rows that remain at the end of the capture, with `ranges` before them."""
         for fold in self._folds:
             ranges = _with_rest(fold, ranges)
         return ranges
@@ -85,7 +85,7 @@ LOSS = "ZMTP-CONN-05"
 
 
 class Look(NamedTuple):
-    """How lines are written. `width` is the terminal width, or None. `wide` lines have both addresses."""
+    """Settings of the lines. `width` is the terminal width, or None. `wide`: all lines have both addresses."""
 
     clock: Clock
     paint: Paint = plain
@@ -116,16 +116,16 @@ class TextLines:
         self.gap: tuple[Stream | None, int | None] | None = None
 
     def lines(self, batch: Batch) -> Iterator[str]:
-        """Yield the lines of all records that need not wait, in the order of time."""
+        """Yield the lines of all records that need not wait for others, in order of time."""
         return self._lines(self.folding.feed(self.order.feed(batch)))
 
     def rest(self) -> Iterator[str]:
         return self._lines(self.folding.rest(self.order.finish()))
 
     def lines_in_order(self, batch: Batch) -> Iterator[tuple[int, str]]:
-        """Yield the lines in the order of records, not of time, each with the record's number in the batch.
+        """Yield (record's number in the batch, line), in the order of records and not of time.
 
-        Records without news have no line.
+        A record that only repeats earlier lines has no line.
         """
         number = 0
         words: dict[int, RowWords] = {}
@@ -143,7 +143,7 @@ class TextLines:
             number += len(made)
 
     def pass_by(self, batch: Batch) -> None:
-        """Update the state as if the lines of a batch had been formatted."""
+        """Update the state as if the lines of a batch had been formatted, without formatting them."""
         for item, low, high in batch.ranges():
             if isinstance(item, Record):
                 self._record(item, batch.files)
@@ -197,7 +197,7 @@ class TextLines:
         return self._line_of(repeats.last, files, repeats.text, HOW_TO_UNFOLD)
 
     def _line_of(self, record: Record, files: Files, words: str, hint: str | None) -> str:
-        """Write the line of a record. Each hint is printed once in a run."""
+        """Format the line of a record, of which `words` describe the record. Each hint is printed once in a run."""
         kind = record.type
         who, columns = self._who_of_record(record)
         if kind == "connection":
@@ -219,14 +219,14 @@ class TextLines:
         return wrap(prefix, used, what, self.look.width) + "\n"
 
     def _left_out(self, finding: Record) -> bool:
-        """Whether a finding is a normal event, a habit, or repeats the line of a gap."""
+        """Whether a finding is not printed: a normal event, a habit, or a repetition of the line of a gap."""
         severity, id_ = finding.own["severity"], finding.own["id"]
         if id_ == LOSS:
             return _place(finding) == self.gap
         return not self.look.chat and is_habitual(severity, id_)
 
     def _is_repeated(self, datagram: Record) -> bool:
-        """Whether a beacon repeats an earlier one; nodes send one per second."""
+        """Whether a beacon repeats an earlier one; ZRE nodes send one per second."""
         if self.look.chat or datagram.own["kind"] != "beacon":
             return False
         content = datagram.values["src_ip"], datagram.own["payload"]["summary"]
@@ -244,7 +244,7 @@ class TextLines:
         return [self._fitting(words, row, name, self.look.width) for row, name in zip(rows, names, strict=True)]
 
     def _names(self, words: RowWords, rows: Sequence[int]) -> list[Column]:
-        """Return the sender and receiver of each row; the first line of a connection differs."""
+        """Return the sender and receiver of each row, with addresses in the first line of a connection."""
         names: list[Column] = []
         known: dict[int, Column] = {}
         """Columns by sender, valid while `changes` is unchanged."""
@@ -267,7 +267,7 @@ class TextLines:
         return names
 
     def _fitting(self, words: RowWords, row: int, name: Column, width: int) -> str:
-        """Write the line of a row in a terminal of `width` columns."""
+        """Format the line of a message so that it fits in `width` columns; `name` is sender and receiver."""
         who, columns = name
         front = self.front.of_row(*words.packet_and_time(row), words.columns.files)
         prefix, used = self.look.paint("dim", front) + who, len(front) + columns
@@ -279,7 +279,7 @@ class TextLines:
         return self._wrapped(prefix, used, words.describe(row, INDENT))
 
     def _pass_rows(self, run: MessageTable | FrameTable, low: int, high: int, files: Files) -> None:
-        """Update the state as if the lines of rows had been formatted."""
+        """Update the state as if the lines of the rows `low..high` had been formatted."""
         for part in run.part(low, high).by_sender() if isinstance(run, MessageTable) else (run,):
             is_new = self.sides.is_new(part.stream)
             self.sides.names(part.stream)
@@ -294,13 +294,14 @@ class TextLines:
             self.look.clock(int(run.times[high - 1]))
 
     def _introduce(self, sender: Sender) -> None:
-        """Learn the socket types of a sender and its peer that no line has named."""
+        """Store the socket types of a message's sender and receiver, if no line has named them."""
         stream = sender.stream
         self.sides.learn(stream, sender.socket_type, None)
         self.sides.learn(stream._replace(side=1 - (stream.side or 0)), sender.peer_socket_type, None)
 
     def _who_of_record(self, record: Record) -> tuple[str, int]:
-        """Return the sender and receiver as known before this record, which describes its own additions."""
+        """Return sender and receiver as known before this record; socket types that it announces are in its
+        description."""
         kind, stream = record.type, record.stream
         if stream is None or stream.src_ip is None:
             return self.sides.nobody(kind if kind in DERIVED else "the capture")
@@ -355,7 +356,7 @@ IN_THE_LINE = (
 
 
 def _own(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the fields that are not in the line of a record without octets."""
+    """Yield (name, value) of the fields of a record without octets that its line does not contain."""
     front = {field.name for field in (*COMMON, *STREAM)}.union(IN_THE_LINE)
     for name, value in values.items():
         if name not in front and value is not None and value != []:

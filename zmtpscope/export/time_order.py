@@ -1,12 +1,10 @@
-"""Records in the order of time, as far as a bounded wait allows.
+"""Sort records by time, within a bounded delay.
 
-Each record waits here until a given number of records, or of octets in them, was decided after it. A record that is
-still later is returned at once.
-
-The *watermark* of a record is the latest time among the records that no longer wait for it. Its key is its own time, or
-the watermark if that is later. Records are sorted by key; with equal keys, punctual records precede late ones, by
-packet, and late ones keep the order of decision. Watermarks never decrease, so records with a key up to the latest
-watermark are final.
+Each record is delayed until a given number of later records, or of octets in them, has arrived. A record that is still
+later is returned at once. The *watermark* of a record is the latest time among the records that no longer wait for it.
+Its key is its own time, or the watermark if that is later. Records are sorted by key; with equal keys, punctual records
+precede late ones, by packet, and late ones keep the order of arrival. Watermarks never decrease, so records with a key
+up to the latest watermark are final.
 """
 
 from __future__ import annotations
@@ -42,7 +40,10 @@ T = TypeVar("T")
 
 
 class _Columns(NamedTuple):
-    """Records as columns: item, row in it, time, packet, ordinal of the deciding segment, and octets."""
+    """Records as columns: index of the item, row in it, time, packet, ordinal of the deciding segment, octets.
+
+    An item is a table of messages or frames, or a single record.
+    """
 
     items: Int64
     rows: Int64
@@ -53,10 +54,10 @@ class _Columns(NamedTuple):
 
 
 class TimeOrder(Generic[T]):
-    """Sorts records by time within a wait of at most `records` records and about `octets` octets.
+    """Sorts records by time, with a delay of at most `records` records and about `octets` octets.
 
-    With `records` 0, records wait only for others of the same packet. `source_of` is called once for each item with the
-    files of its batch; results refer to the object that it returns.
+    With `records` 0, records wait only for others of the same packet. `source_of` is called once for each table or
+    single record, with the files of its batch; results refer to the object that it returns.
     """
 
     def __init__(self, source_of: Callable[[Item, Files], T], *, records: int = RECORDS, octets: int = OCTETS) -> None:
@@ -72,8 +73,10 @@ class TimeOrder(Generic[T]):
         """Latest time of all earlier records."""
 
     def feed(self, batch: Batch) -> list[tuple[T, list[int]]]:
-        """Return the records that no longer wait, in order, as (source of an item, its rows); the rows of a single
-        record are [-1]."""
+        """Return the records that no longer wait, in order, as (object of `source_of`, its rows).
+
+        The rows of a single record are [-1].
+        """
         columns, items = _columns_of(batch)
         if not items:
             return []
@@ -94,7 +97,7 @@ class TimeOrder(Generic[T]):
         return ranges
 
     def finish(self) -> list[tuple[T, list[int]]]:
-        """Return all waiting records, in order."""
+        """Return all delayed records, in order."""
         _, _, items, rows = self._waiting
         return self._ranges(items, rows)
 
@@ -118,7 +121,7 @@ class TimeOrder(Generic[T]):
         return latest[passed]
 
     def _ranges(self, source_of: Int64, row_of: Int64) -> list[tuple[T, list[int]]]:
-        """Join adjacent rows of one item."""
+        """Group adjacent rows of the same table."""
         cuts = np.flatnonzero(source_of[1:] != source_of[:-1]) + 1
         edges, rows = [0, *cuts.tolist(), len(source_of)], row_of.tolist()
         sources = [self._sources[source] for source in source_of[edges[:-1]].tolist()] if rows else []
@@ -126,7 +129,10 @@ class TimeOrder(Generic[T]):
 
 
 def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
-    """Return the records of a batch in order (by time if decided by one packet), and their items."""
+    """Return the records of a batch as columns, and the tables and single records that they index.
+
+    Records are in order of arrival; those that one segment decided are in order of time.
+    """
     arranged = batch.arranged()
     items: list[Item] = []
     columns = _Columns(*[np.empty(0, np.int64)] * 6)
@@ -154,14 +160,14 @@ def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
 
 
 def _begins(ordinals: Int64) -> Int64:
-    """Return for each place and the end the first place decided by the same segment."""
+    """For each index (and the end) return the index of the first record that the same segment decided."""
     places = np.arange(len(ordinals) + 1)
     places[1:-1] *= ordinals[1:] != ordinals[:-1]
     return np.maximum.accumulate(places)
 
 
 def _order_of(keys: Int64, packets: Int64) -> Int64 | None:
-    """Return a stable order by key and packet; None if the records are in order."""
+    """Return the indexes that sort records by key and packet; None if they are sorted."""
     low, first = int(keys.min()), int(packets.min())
     late = int(np.max(packets, where=packets < LATE, initial=first)) + 1
     bits = (late - first).bit_length()
@@ -172,7 +178,10 @@ def _order_of(keys: Int64, packets: Int64) -> Int64 | None:
 
 
 def _of_one(item: Record | FrameTable, index: int) -> tuple[int, int, int, int]:
-    """Return time, packet, ordinal and octets of a record or frame; octets of a frame count in its message."""
+    """Return time, packet, ordinal and octets of a record or frame.
+
+    The octets of a frame count in its message, so they are 0.
+    """
     if isinstance(item, FrameTable):
         return int(item.times[index]), int(item.packets[index]) & PACKET_MASK, int(item.orders[index]), 0
     if item.type == "connection":

@@ -1,4 +1,4 @@
-"""Logical types in other notations."""
+"""Translate field types to other notations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ T = TypeVar("T")
 def translate(
     type_: str, simple: Mapping[str, T], list_of: Callable[[T], T], struct_of: Callable[[dict[str, T]], T]
 ) -> T:
-    """Translate a field type of `zmtpscope.records`. `simple` has the words for int, bool, text, octets and json."""
+    """Translate a field type of `zmtpscope.records`, such as "list<text>".
+
+    `simple` has the translations of int, bool, text, octets and json; `list_of` and `struct_of` make lists and structs
+    of translated types.
+    """
     name, _, inner = type_.removesuffix(">").partition("<")
     if name == "list":
         return list_of(translate(inner, simple, list_of, struct_of))

@@ -1,4 +1,4 @@
-"""Fields of records that are no rows, as every output shows them, and the secrets in them."""
+"""The fields of records other than messages, as every output shows them, with secrets masked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hidden_fields(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def secret_spans(tree: FieldNode) -> list[range]:
-    """Return the stream offsets of secrets in a unit."""
+    """Return the stream offsets of secrets, such as passwords, in the field tree of a command."""
     leaves = list(tree.leaves())
     names = {leaf.name for leaf in leaves}
     secret = {name for name in names if name.endswith((".password", ".secret"))}
@@ -63,14 +63,14 @@ T = TypeVar("T")
 
 
 def record_values(record: Record, options: Options) -> dict[str, Any]:
-    """Return every field, by the names of `zmtpscope.records`, with its `shown_fields`."""
+    """Return all fields of a record by name, as in `zmtpscope.records`."""
     own = shown_fields(record, options)
     has_changes = own is not record.own or not (record.file or "").isascii()
     return {**record.values, "file": file_name(record.file), **own} if has_changes else record.values
 
 
 def shown_fields(record: Record, options: Options) -> dict[str, Any]:
-    """Return the own fields of a record.
+    """Return the fields that only this record type has.
 
     Numbers above signed 64 bits are null, and secrets are masked unless the options show them.
     """
@@ -78,7 +78,7 @@ def shown_fields(record: Record, options: Options) -> dict[str, Any]:
 
 
 def of_fields(record: Record, options: Options, make: Callable[[Record, Options], T]) -> T:
-    """Call `make` once for all records that share their own fields."""
+    """Call `make` once for all records that have the same fields object, and return its result."""
     own = record.own
     if not isinstance(own, SharedFields):
         return make(record, options)

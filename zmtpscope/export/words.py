@@ -1,4 +1,4 @@
-"""Numbers, sizes and packets in sentences."""
+"""Format numbers, sizes and packets for sentences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEVERITIES_IN_WORDS = {"error": "error", "warn": "warning", "note": "note", "cha
 
 
 def severities_in_words(counts: Mapping[str, int]) -> str:
-    """Write counts of severities: `1 error, 2 warnings`."""
+    """Format counts by severity: `1 error, 2 warnings`."""
     return ", ".join(counted(count, SEVERITIES_IN_WORDS[severity]) for severity, count in counts.items())
 
 
@@ -32,7 +32,7 @@ def packet_name(file: str | None, packet: int | None, files: Sequence[str | None
 
 
 def size(octets: float) -> str:
-    """Write a size: `12.3 kB`, `1 octet`."""
+    """Format a size: `12.3 kB`, `1 octet`."""
     for scale, unit in SIZES:
         if octets >= scale:
             return scaled(octets / scale, unit)
@@ -40,12 +40,12 @@ def size(octets: float) -> str:
 
 
 def scaled(number: float, unit: str) -> str:
-    """Write three significant digits and the unit, but all digits before the point: `1.23 s`, `1234 s`."""
+    """Format three significant digits and the unit, but all digits before the point: `1.23 s`, `1234 s`."""
     return f"{number:.0f} {unit}" if number >= 100 else f"{number:.3g} {unit}"
 
 
 def nothing_found(summary: Summary, statistics: CaptureStatistics) -> str | None:
-    """Describe a capture without ZMTP, with a remedy; None if there is ZMTP."""
+    """Describe a capture without ZMTP, with a remedy; None if it has ZMTP."""
     if summary.connections or summary.datagram_kinds:
         return None
     packets = counted(statistics.packets, "packet")

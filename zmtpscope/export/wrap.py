@@ -1,4 +1,4 @@
-"""Wraps lines that are too long for the terminal. Output to a file or a pipe is never wrapped."""
+"""Wrap lines that are too long for the terminal. Output to a file or a pipe is never wrapped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def wrap(prefix: str, used: int, words: str, width: int) -> str:
-    """Return `prefix`, which takes `used` columns, and `words`, in lines of at most `width`.
+    """Return `prefix` and `words` in lines of at most `width` columns; `prefix` takes `used` columns.
 
     Further lines start below the first word or, if that leaves less than `LEAST` columns, after `INDENT`.
     """

@@ -1,1 +1,1 @@
-"""Reports of diagnoses."""
+"""Format diagnoses."""

@@ -1,5 +1,7 @@
-"""Diagnoses as JUnit XML (each rule is a test, each of its diagnoses a failure) and as SARIF 2.1.0 (OASIS), which code
-hosts and editors show beside files."""
+"""Format diagnoses as JUnit XML and as SARIF 2.1.0 (OASIS).
+
+In JUnit XML each rule is a test, and each of its diagnoses a failure. Code hosts and editors show SARIF beside files.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ SUITE = "zmtpscope check"
 
 
 def junit_xml(found: Sequence[Explained], rules: Iterable[Rule]) -> bytes:
-    """Return the report in UTF-8. Errors and warnings are failures; other diagnoses are output of their test."""
+    """Return diagnoses as JUnit XML in UTF-8.
+
+    Errors and warnings are failures; other diagnoses are output of their test.
+    """
     suite = ElementTree.Element("testsuite", name=SUITE)
     diagnoses, failures, tests = flat(found), 0, 0
     for rule in rules:
@@ -51,7 +56,7 @@ LEVELS = {"error": "error", "warn": "warning", "note": "note", "chat": "note"}
 
 
 def sarif_json(found: Sequence[Explained], rules: Iterable[Rule]) -> bytes:
-    """Return the report. Each location is a capture file with the packet of one piece of evidence."""
+    """Return diagnoses as SARIF. Each location is a capture file with the packet of one piece of evidence."""
     driver = {
         "name": "zmtpscope",
         "version": __version__,

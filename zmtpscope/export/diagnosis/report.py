@@ -1,4 +1,4 @@
-"""Diagnoses as text: cause, remedy and evidence."""
+"""Format diagnoses as text: cause, remedy and evidence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def when(moment: Moment, clock: Clock) -> str:
 
 
 def folded(diagnosis: Diagnosis) -> Iterator[tuple[list[Moment], str]]:
-    """Yield the texts of the evidence with their moments; the text is empty if the diagnosis contains it."""
+    """Yield each text of the evidence, with the times and packets to which it applies.
+
+    The text is empty if the diagnosis contains it.
+    """
     found: dict[str, list[Moment]] = {}
     for each in diagnosis.evidence:
         found.setdefault("" if each.text in diagnosis.text else each.text, []).append(each.moment)
@@ -38,7 +41,7 @@ def folded(diagnosis: Diagnosis) -> Iterator[tuple[list[Moment], str]]:
 
 
 def sentence(diagnosis: Diagnosis) -> str:
-    """Write cause, remedy and evidence, one per line."""
+    """Format cause, remedy and evidence, one per line."""
     evidence = (
         ": ".join(filter(None, (", ".join(filter(None, map(packet, moments))), text)))
         for moments, text in folded(diagnosis)
@@ -52,7 +55,10 @@ INDENT = "      "
 def report_lines(
     found: Sequence[Explained], clock: Clock, paint: Paint = plain, *, width: int = 120, many_files: bool = False
 ) -> Iterator[str]:
-    """Yield a paragraph for each cause, the worst first, then the number of each severity, then asides."""
+    """Yield a paragraph for each cause, the worst first, then the number of diagnoses by severity, then remarks.
+
+    `many_files`: packet numbers are preceded by the file.
+    """
     causes = [each for each in found if not RULES[each.diagnosis.rule].is_aside]
     for explained in causes:
         yield from _paragraph(explained.diagnosis, clock, paint, width, many_files)
@@ -69,7 +75,7 @@ def report_lines(
 
 
 def one_line(diagnosis: Diagnosis, clock: Clock, paint: Paint = plain) -> str:
-    """Format a diagnosis as a line: the time of its first evidence, its statement and its remedy."""
+    """Format a diagnosis as one line: the time of its first evidence, its statement and its remedy."""
     first = "".join(clock(each.moment.ns).strip() + " " for each in diagnosis.evidence[:1])
     severity = paint(diagnosis.severity, f"{diagnosis.severity:<5}")
     return f"{first}{severity} {safe_text(diagnosis.statement)} [{diagnosis.rule}] -> {safe_text(diagnosis.hint)}"

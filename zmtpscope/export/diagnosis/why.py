@@ -1,5 +1,7 @@
-"""Writes why messages did or did not reach a peer, as text and as JSON: one line for consecutive messages with one
-reason."""
+"""Format why messages did or did not reach a subscriber, as text and as JSON.
+
+Consecutive messages with the same reason share a line.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ MAX_NAMES = 10
 
 
 def why_lines(topic: str, found: Iterable[Answer], clock: Clock, paint: Paint = plain) -> Iterator[str]:
-    """Yield a paragraph for each answer. `topic` is printable text."""
+    """Yield a paragraph for each publisher and subscriber in `found`. `topic` is printable text."""
     for answer in found:
         how_many = f"{came(answer)} of {answer.messages}"
         yield safe_text(f"{topic} from {answer.publisher} to {answer.peer}: {how_many} messages arrived")
@@ -40,7 +42,7 @@ def why_lines(topic: str, found: Iterable[Answer], clock: Clock, paint: Paint = 
 
 
 def came(answer: Answer) -> int:
-    """Return the number of messages that the peer received."""
+    """Return the number of messages that the subscriber received."""
     return sum(each.last - each.first + 1 for each in answer.ranges if each.reason.came)
 
 
@@ -67,14 +69,14 @@ def _line(each: MessageRange, clock: Clock, paint: Paint) -> str:
 
 
 def nothing_found(topic: str, names: Iterable[str]) -> str:
-    """Return the error for a peer that is no subscriber."""
+    """Return the error message for a peer that is no subscriber of `topic`; `names` are the subscribers."""
     known = [safe_text(name) for name in names]
     there = f"subscribers are {listed(known, MAX_NAMES)}" if known else "there are no subscribers"
     return f"nobody of that name subscribed where {safe_text(topic)} might be published; {there}"
 
 
 def why_json(topic: str, found: Iterable[Answer]) -> Iterator[bytes]:
-    """Yield lines with newlines. `topic` has the format of records."""
+    """Yield JSON lines with newlines. `topic` is text as in records."""
     for answer in found:
         about = {
             "topic": topic,

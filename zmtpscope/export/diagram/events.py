@@ -1,7 +1,7 @@
-"""Converts records to events of a diagram, with printable texts.
+"""Convert records to events of a sequence diagram, with printable texts.
 
-A transmission is an arrow from the lifeline of its sender to that of its peer; a remark about a connection is a note
-between the two.
+A transmission is an arrow from the lifeline of its sender to the lifeline of its peer; a remark about a connection is a
+note between the two.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ MAX_CONTENT = 60
 
 
 class Ends(NamedTuple):
-    """Both ends of a connection, side 0 first. For datagrams (`conn` is None), sender and receiver."""
+    """Both ends of a connection, side 0 first.
+
+    Of a datagram (`conn` is None) the sender, then the receiver.
+    """
 
     conn: int | None
     one: End
@@ -69,8 +72,12 @@ class Ends(NamedTuple):
 class Event(NamedTuple):
     """An arrow or note of a diagram.
 
-    `packet` is the packet number, with the file if there are several. `ends` is None for the whole capture, `side` the
-    sender, or None for both sides. `name` is used in counts, `what` describes the event, `content` its contents.
+    - `packet`: the packet number, with the file if there are several
+    - `ends`: the two ends of the connection; None for the whole capture
+    - `side`: the sender; None for both sides
+    - `name`: the noun for counts, such as "message"
+    - `what`: describes the event
+    - `content`: describes its contents
     """
 
     time: int
@@ -85,7 +92,7 @@ class Event(NamedTuple):
 
     @property
     def key(self) -> tuple[Hashable, ...]:
-        """A key that repetitions of the event share; it starts with the two ends."""
+        """Key for finding repetitions: equal for all repetitions of an event. It starts with the two ends."""
         return self.ends, self.side, self.kind, self.name
 
     @property
@@ -94,9 +101,9 @@ class Event(NamedTuple):
 
 
 def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) -> Event | None:
-    """Return the event of a record, if it is drawn; not for messages and connections.
+    """Return the event of a record, or None if the record is not drawn.
 
-    `chat` includes findings about normal events.
+    Messages and connections have other functions. `chat`: also draw findings about normal events.
     """
     kind = values["record"]
     ends = ends_of(values)
@@ -126,12 +133,12 @@ def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) 
 
 
 def _is_drawn(values: Values, chat: bool) -> bool:
-    """Whether a finding adds information and, unless `chat`, is not about a normal event."""
+    """Whether a finding is drawn: it adds information and, unless `chat`, is not about a normal event."""
     return values["id"] != LOSS and (chat or not is_habitual(values["severity"], values["id"]))
 
 
 class MessageEvents:
-    """Messages of a sender, which are rows of `columns`, in stream order."""
+    """The messages of one sender in a batch, as events in stream order."""
 
     def __init__(self, sender: Sender, columns: MessageColumns, words: RowWords) -> None:
         self.sender, self._columns, self._words = sender, columns, words
@@ -140,7 +147,10 @@ class MessageEvents:
         self.ends = Ends(stream.conn, *stream.ends)
 
     def alike(self, low: int, high: int) -> Iterator[tuple[str, int, int]]:
-        """Yield (name, begin, end) of consecutive messages with one name in `low..high` (high excluded)."""
+        """Yield (name, begin, end) for consecutive messages that have the same name.
+
+        Indexes are those of this sender's messages, from `low` up to `high`; ends are excluded.
+        """
         kinds = self._columns.special[low:high]
         begin = 0
         for end in [*(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), high - low]:
@@ -179,8 +189,10 @@ class BatchEvents:
         self._of_senders = [MessageEvents(sender, in_tables, words) for sender in columns.senders]
 
     def by_sender(self, rows: Sequence[int]) -> Iterator[tuple[MessageEvents, int, int]]:
-        """Yield (events of a sender, low, high) for its consecutive messages (high excluded), in the order of
-        `rows`."""
+        """Yield (messages of a sender, low, high) for each run of consecutive messages of one sender.
+
+        `rows` are the messages in order; `high` is excluded.
+        """
         senders, places = self._columns.sender_of[rows], self._columns.places[rows]
         cuts = np.flatnonzero((senders[1:] != senders[:-1]) | (places[1:] != places[:-1] + 1)) + 1
         begins = [0, *cuts.tolist()]
@@ -192,7 +204,10 @@ class BatchEvents:
 
 
 def opening(values: Values, *, short: bool) -> Event:
-    """Return the event that a connection opens. `short` includes the handshake, if it is not drawn separately."""
+    """Return the event for the opening of a connection.
+
+    `short`: the one arrow stands for the handshake too, which is not drawn.
+    """
     ends, start = _of_connection(values), values["start_ns"]
     if values["opened_by"] is None:
         what = "begins before the capture" if values["handshake"] == "unseen" else "TCP opening not captured"
@@ -204,7 +219,7 @@ def opening(values: Values, *, short: bool) -> Event:
 
 
 def closings(values: Values) -> list[Event]:
-    """Return the end of a connection: the first FIN or RST and the effect."""
+    """Return the events for the end of a connection: the first FIN or RST, and its effect."""
     ends, end, how = _of_connection(values), values["end_ns"], values["close"]
     story = DESCRIBE["connection"](values)
     closed, by = values["closed_ns"], values["closed_by"]
@@ -223,7 +238,7 @@ def closings(values: Values) -> list[Event]:
 
 
 def ends_of(values: Values) -> Ends | None:
-    """Return the ends of the connection or flow of a record, if any."""
+    """Return the two ends of the connection or flow of a record, or None if it has neither."""
     if values["src_ip"] is None:
         return None
     ends = (values["src_ip"], values["src_port"]), (values["dst_ip"], values["dst_port"])

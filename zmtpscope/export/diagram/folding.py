@@ -1,4 +1,4 @@
-"""Folds cycles of events: the first and the last are drawn, the others counted.
+"""Fold repeated events of a diagram: the first and the last cycle are drawn, the others counted.
 
 A cycle is any sequence of events that occurs three times in a row: equal messages, PING and PONG, request and reply
 over all hops of a broker, or connection attempts with all their events.
@@ -24,7 +24,7 @@ FEW = 2
 
 
 class Fold(NamedTuple):
-    """Repeated events that are not drawn: their number by name, and their times.
+    """The line for repeated events that are not drawn: their number by name, and the times of the first and last.
 
     `cycle` are the events of one cycle or, unless `in_order`, one event of each kind.
     """
@@ -44,10 +44,10 @@ Step = Event | Fold
 
 
 class Folding:
-    """Folds events in order, with a key that repetitions share.
+    """Folds cycles in a sequence of events.
 
-    After `finish`, `steps` are the drawn events with folds between them; before, `drain` returns the steps that no
-    cycle can contain any more.
+    Events with equal keys are repetitions. After `finish`, `steps` has the drawn events, and a `Fold` for the others.
+    Before that, `drain` returns the steps that are too old to become part of a cycle.
     """
 
     def __init__(self) -> None:
@@ -78,13 +78,13 @@ class Folding:
         self._look_for_cycle()
 
     def feed_fold(self, fold: Fold) -> None:
-        """Add an earlier fold, which is no part of a cycle."""
+        """Add a fold made earlier. It is no part of a cycle."""
         self._end_cycle()
         self.steps.append(fold)
         self._keys.append(None)
 
     def drain(self) -> list[Step]:
-        """Return the final steps in order."""
+        """Remove and return the steps that no later cycle can contain."""
         settled = len(self.steps) - CYCLES * LONGEST_CYCLE
         if settled < LONGEST_CYCLE:
             return []
@@ -93,13 +93,13 @@ class Folding:
         return drained
 
     def repeats(self, key: object) -> bool:
-        """Whether `key` alone is the repeating cycle, so that `pass_by` may be called."""
+        """Whether the current cycle is only events with this key, so that `pass_by` may be called."""
         return self._cycle == [key]
 
     def pass_by(self, count: int, name: str, until: int) -> None:
-        """Count more than `FEW` further events of the cycle, which have one name, the last at `until`.
+        """Count `count` further events of the cycle without storing them; the last is at time `until` (ns).
 
-        Another one must be fed after them.
+        `count` is larger than `FEW`, and all have the same `name`. Feed one more event after them.
         """
         while self._last:
             self._count(self._last.popleft())

@@ -1,4 +1,4 @@
-"""The layout of a diagram for all formats: lifelines side by side, and rows in the order of time."""
+"""Place the events of a diagram, for all output formats: lifelines side by side, rows in order of time."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ MAX_NAMES = 4
 
 
 class Row(NamedTuple):
-    """A row of the diagram. `source` and `target` are lifelines: sender and receiver of an arrow, otherwise the first
-    and last one concerned.
+    """A row of the diagram: an arrow, a note or a fold.
 
-    `until` differs from `time` if the row covers a period.
+    `source` and `target` are indexes of lifelines: sender and receiver of an arrow, otherwise the first and the last
+    lifeline concerned. `until` differs from `time` if the row covers a period.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Diagram:
-    """Lifelines and rows. `left_out` describes omitted events, or is ""."""
+    """The lifelines and rows of a diagram. `left_out` describes omitted events, or is ""."""
 
     lifelines: list[Lifeline]
     rows: list[Row]
@@ -70,8 +70,8 @@ class Diagram:
 def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
     """Lay out at most `most` arrows and notes.
 
-    `whole`: connections were selected whole, so handshakes can be drawn; otherwise each connection opens with one
-    arrow.
+    `whole`: complete connections were selected, so their handshakes can be drawn; otherwise each connection opens with
+    one arrow.
     """
     in_full = whole and len(sequence.connections) <= FEW_CONNECTIONS
     steps = _with_ends_of_connections(sequence, in_full=in_full)
@@ -99,7 +99,10 @@ def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
 
 
 def _with_ends_of_connections(sequence: EventSequence, *, in_full: bool) -> list[Step]:
-    """Add the opening and the end of connections to the steps, in order of time."""
+    """Return the steps with the opening and the end of each connection added, in order of time.
+
+    `in_full`: draw handshakes; otherwise one arrow opens a connection.
+    """
     before: list[Step] = []
     behind: list[Step] = []
     short = set()
@@ -115,14 +118,14 @@ def _with_ends_of_connections(sequence: EventSequence, *, in_full: bool) -> list
 
 
 def _is_in(short: set[int], event: Event) -> bool:
-    """Whether the arrow of the opening of its connection includes an event."""
+    """Whether an event is part of the handshake of a connection in `short`, whose handshake is one arrow."""
     return event.is_handshake and event.ends is not None and event.ends.conn in short
 
 
 def _folded(steps: Iterable[Step], lines: Lifelines, most: int) -> list[Step]:
-    """Fold repeats between peers, even over several connections, such as connection attempts.
+    """Fold repeated events between peers, even over several connections, such as connection attempts.
 
-    If more than `most` steps remain, they are thinned out.
+    If more than `most` steps remain, repeated events are thinned out.
     """
 
     def key_of(event: Event) -> Key:
@@ -147,7 +150,7 @@ def _folded(steps: Iterable[Step], lines: Lifelines, most: int) -> list[Step]:
 
 
 def _events(step: Step) -> tuple[Event, ...]:
-    """Return the events of a step, or the events that a fold repeats."""
+    """Return the event of a step, or the events of the cycle that it folds."""
     return step.cycle if isinstance(step, Fold) else (step,)
 
 
@@ -161,7 +164,7 @@ def _until(step: Step) -> int:
 
 
 def _order(steps: Iterable[Step], lines: Lifelines) -> list[Lifeline]:
-    """Order lifelines by their first messages, so that forwarded messages go from left to right.
+    """Return the lifelines in order of their first messages, so that forwarded messages go from left to right.
 
     Lifelines without messages follow.
     """
@@ -192,7 +195,7 @@ def _row(step: Step, lines: Lifelines, places: Mapping[Lifeline, int]) -> Row:
 
 
 def _words_of_fold(fold: Fold) -> str:
-    """Describe a fold: `118 more messages in 2.3 s`, or for longer cycles `49 more times the 2 above in 2.3 s`."""
+    """Describe repeated events: `118 more messages in 2.3 s`, or for cycles `49 more times the 2 above in 2.3 s`."""
     took = f" in {duration(fold.until - fold.time)}" if fold.until > fold.time else ""
     length = len(fold.cycle)
     if length > 1 and fold.in_order and fold.events % length == 0:
@@ -204,7 +207,7 @@ def _words_of_fold(fold: Fold) -> str:
 
 
 def _more(count: int, name: str) -> str:
-    """Count further events: `118 more messages`, `7 more PING`; protocol names have no plural."""
+    """Count events: `118 more messages`, `7 more PING`. Protocol names have no plural."""
     return f"{count} more {name}" + ("s" if name.islower() and count > 1 else "")
 
 

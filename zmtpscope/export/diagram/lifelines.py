@@ -1,8 +1,8 @@
-"""Assigns connections to lifelines: one for each peer, as far as the capture identifies peers.
+"""Assign connections to lifelines: one lifeline for each peer, as far as the capture identifies peers.
 
-A listener is address and port. A client is address, socket type and identity over all its connections, unless two of
-them to one peer are open at once. Without an identity, only successive connections of one type to one peer count as
-reconnects of one client.
+A listener is identified by address and port. A client is identified by address, socket type and identity over all its
+connections, unless two of them to one peer are open at once. Clients without an identity are one client only if their
+connections have one type, go to one peer, and follow each other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ FOR_EVER = 1 << 63
 
 @dataclass(eq=False)
 class Lifeline:
-    """One peer. `name` is short and unique in the diagram; `about` identifies the peer."""
+    """One peer in the diagram.
+
+    `ends` are its ends of connections, `peers` the number of its peers. `name` is short and unique in the diagram;
+    `about` identifies the peer.
+    """
 
     ends: list[End]
     socket_type: str | None = None
@@ -46,14 +50,14 @@ class Lifeline:
 
     @property
     def kind(self) -> str:
-        """Identity, otherwise socket type, otherwise ""."""
+        """The identity; without one the socket type; without both ""."""
         if self.identity and self.peers == 1:
             return named(self.identity, LONGEST_SHORT_IDENTITY)
         return safe_text(self.socket_type)[:LONGEST_TYPE] if self.socket_type else ""
 
     @property
     def about(self) -> list[str]:
-        """Details that are not in the name: socket type if there is an identity, addresses, and whether it listens."""
+        """Details that the name lacks: socket type if there is an identity, addresses, and whether the peer listens."""
         if self.peers > 1:
             hosts = sorted({host for host, _ in self.ends})
             shown = ", ".join(hosts[:MAX_ADDRESSES]) + (", ..." if len(hosts) > MAX_ADDRESSES else "")
@@ -69,7 +73,7 @@ class Lifeline:
 
 
 class Lifelines:
-    """The lifelines of connections, failed attempts and datagrams."""
+    """Assigns connections, failed attempts and datagrams to lifelines."""
 
     def __init__(self, connections: Iterable[Values], others: Iterable[Ends]) -> None:
         self._of_end: dict[End, Lifeline] = {}
@@ -138,7 +142,7 @@ class Lifelines:
         return line.ends[0][0] == ends.one[0] and ends.other in line.connected_until
 
     def _join(self, lines: Sequence[Lifeline]) -> None:
-        """Join clients of one type that have the same peers."""
+        """Merge clients of one socket type that have the same peers."""
         joined: dict[tuple[object, ...], Lifeline] = {}
         single = set(self._of_end.values())
         new: dict[Lifeline, Lifeline] = {}
@@ -157,7 +161,7 @@ class Lifelines:
 
 
 def name_all(lines: Sequence[Lifeline]) -> None:
-    """Give each a short unique name: `PUB:5556`, `"worker-1"`, `SUB`, or `SUB 2` if there are several."""
+    """Give each lifeline a short unique name: `PUB:5556`, `"worker-1"`, `SUB`, or `SUB 2` if there are several."""
     names = [_short(line) for line in lines]
     counts = Counter(names)
     for place, line in enumerate(lines):

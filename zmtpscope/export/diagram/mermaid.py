@@ -1,4 +1,4 @@
-"""Writes a diagram as Mermaid text (`sequenceDiagram`), which GitHub, GitLab and others draw in Markdown pages.
+"""Format a diagram as Mermaid text (`sequenceDiagram`), which GitHub, GitLab and others draw in Markdown pages.
 
 Text from peers cannot become Mermaid syntax: all characters but letters, digits and some ASCII punctuation are written
 as `#NNN;` (mermaid.js.org, "Entity codes to escape characters").
@@ -48,7 +48,10 @@ def mermaid_lines(diagram: Diagram, clock: Clock) -> Iterator[str]:
 
 
 def _statement(row: Row, clock: Clock, many: bool, last: int) -> str:
-    """Write an arrow or a note. `many`: there are several connections; `last` is the last lifeline."""
+    """Format an arrow or a note.
+
+    `many`: there are several connections, so their numbers are written. `last` is the index of the last lifeline.
+    """
     if row.kind in (PAUSE, REST):
         return f"Note over p1,p{last}: {_label([row.what])}" if last > 1 else f"Note over p1: {_label([row.what])}"
     conn = f" c{row.conn}" if many and row.conn is not None else ""
@@ -62,7 +65,7 @@ def _statement(row: Row, clock: Clock, many: bool, last: int) -> str:
 
 
 def _label(parts: Iterable[str]) -> str:
-    """Join texts as lines, wrapping long ones."""
+    """Join texts as lines of a label, wrapping long ones."""
     lines: Sequence[str] = [line for part in parts for line in textwrap.wrap(part, WIDEST)]
     if len(lines) > MAX_LINES:
         lines = [*lines[: MAX_LINES - 1], "…"]

@@ -1,7 +1,7 @@
-"""Reduces repeated events: folds cycles, thins out other repeats.
+"""Reduce repeated events: fold cycles, and thin out other repeated events.
 
-Each connection is thinned out separately: the first and the last event of each kind are drawn and the rest is counted,
-until a new kind of event or a note. Then the next event of each kind is drawn again.
+Each connection is thinned out separately: the first and the last event of each kind are drawn and the others counted,
+until an event of a new kind or a note. After it the next event of each kind is drawn again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ Key = tuple[Hashable, ...]
 
 
 class _Repeated:
-    """Events between two peers since the last new kind. `alike` steps of a key are drawn before the rest is counted."""
+    """Repeated events between two peers, since an event of a new kind.
+
+    Of each key, `alike` events are drawn before further ones are counted.
+    """
 
     def __init__(self, alike: int) -> None:
         self.alike = alike
@@ -30,7 +33,7 @@ class _Repeated:
         """One event of each key."""
 
     def end(self) -> Iterator[Step]:
-        """Yield the fold and the last events, and start over."""
+        """Yield the counted events as one fold, then the last event of each key, and start over."""
         self.names.subtract(event.name for event in self.last.values())
         if names := +self.names:
             yield Fold(self.time, self.until, names, tuple(self.kinds.values()), in_order=False)
@@ -40,7 +43,7 @@ class _Repeated:
 
 
 class Thinning:
-    """Thins out steps in order; returned steps are not always in the order of time."""
+    """Thins out steps that are fed in order of time; the returned steps may be out of order."""
 
     def __init__(self, key_of: Callable[[Event], Key], alike: int) -> None:
         self.alike = alike
@@ -48,7 +51,7 @@ class Thinning:
         self._repeated: defaultdict[Hashable, _Repeated] = defaultdict(lambda: _Repeated(alike))
 
     def feed(self, step: Step) -> Iterator[Step]:
-        """Yield the steps to draw now."""
+        """Yield the steps that are to be drawn now: none if `step` is only counted."""
         kinds = {self._key_of(event): event for event in (step.cycle if isinstance(step, Fold) else (step,))}
         if all(self.is_full(key) and event.kind in ARROWS for key, event in kinds.items()):
             self._thin_out(step, kinds)
@@ -61,12 +64,15 @@ class Thinning:
         yield step
 
     def is_full(self, key: Key) -> bool:
-        """Whether an arrow of this key is counted and not drawn."""
+        """Whether further arrows with this key are counted and not drawn."""
         repeated = self._repeated.get(key[0])
         return repeated is not None and repeated.drawn[key] >= self.alike
 
     def count(self, key: Key, name: str, count: int, time: int, until: int) -> None:
-        """Count events of a key for which `is_full`. Pass the last of them to `keep`."""
+        """Count `count` events for whose key `is_full`, in the period `time..until` (ns).
+
+        Pass the last of them to `keep`.
+        """
         repeated = self._repeated[key[0]]
         repeated.time = min(repeated.time, time) if repeated.names else time
         repeated.until = max(repeated.until, until)
@@ -104,9 +110,9 @@ occurs."""
 
 
 class Repeats:
-    """Folds steps in order.
+    """Folds repeated events.
 
-    After `finish`, `steps` are the ones to draw (all unless it `folds`). `key_of` returns equal keys for repetitions.
+    After `finish`, `steps` are the steps to draw (all unless it `folds`). `key_of` returns equal keys for repetitions.
     """
 
     def __init__(self, key_of: Callable[[Event], Key], *, folds: bool = True) -> None:
@@ -129,26 +135,29 @@ class Repeats:
         self._thin_out(self._folding.drain())
 
     def only_counts(self, key: Key) -> bool:
-        """Whether further events of this key are not drawn, so that `count` accepts them."""
+        """Whether events with this key are no longer drawn, so that `count` accepts them."""
         if not self.folds or not self._thinning.is_full(key):
             return False
         self._end_cycles()
         return self._thinning.is_full(key)
 
     def count(self, key: Key, name: str, count: int, time: int, until: int) -> None:
-        """Count events of a key that is not drawn any more. Pass the last of them to `keep` before the next `feed`."""
+        """Count `count` events that are not drawn, in the period `time..until` (ns).
+
+        Pass the last of them to `keep` before the next `feed`.
+        """
         self._thinning.count(key, name, count, time, until)
 
     def keep(self, event: Event) -> None:
-        """Keep a counted event as the last one of its key."""
+        """Store a counted event as the last one of its key, which will be drawn."""
         self._thinning.keep(self._key_of(event), event)
 
     def can_pass_by(self, key: Key, count: int) -> bool:
-        """Whether `pass_by` accepts so many events of the key. One more must be fed after them."""
+        """Whether `pass_by` accepts `count` events with this key. One more event must be fed after them."""
         return count > FEW and self._folding.repeats(key)
 
     def pass_by(self, count: int, name: str, until: int) -> None:
-        """Count events of the repeating key, the last at `until`."""
+        """Count `count` events of the repeating key; the last is at time `until` (ns)."""
         self._folding.pass_by(count, name, until)
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""Collects the drawn events of a capture from batches, in the order of time.
+"""Collect the events to draw from batches, in order of time.
 
 Memory is bounded by `MAX_STEPS`; later events are only counted.
 """
@@ -24,9 +24,9 @@ Source = tuple[Record | BatchEvents, Files]
 
 
 class EventSequence:
-    """The steps of a run.
+    """The events of a capture to draw.
 
-    `chat` includes findings about normal events. `folds` reduces repeats to the first and the last.
+    `chat`: include findings about normal events. `folds`: of repeated events draw the first and the last.
     """
 
     def __init__(self, options: Options, *, chat: bool = False, folds: bool = True) -> None:
@@ -51,7 +51,7 @@ class EventSequence:
 
     @property
     def steps(self) -> list[Step]:
-        """Steps in order of time."""
+        """All events and folds in order of time."""
         return sorted([*self._repeats.steps, *self._aside], key=lambda step: step.time)
 
     def feed(self, batch: Batch) -> None:
@@ -122,7 +122,10 @@ class EventSequence:
             self._take_alike(events, name, begin, end)
 
     def _take_alike(self, events: MessageEvents, name: str, row: int, high: int) -> None:
-        """Add messages with one name (high excluded). Repeats are counted many at a time."""
+        """Add consecutive messages `row..high` of one sender that have the same name; `high` is excluded.
+
+        Repeated ones are counted many at a time.
+        """
         repeats, key, times = self._repeats, events.key(name), events.times
         while row < high:
             if repeats.only_counts(key):
@@ -144,7 +147,10 @@ class EventSequence:
 
 
 class Heartbeats:
-    """Heartbeats of one connection. The first answered one and all unanswered ones are drawn; the rest is counted."""
+    """PINGs and PONGs of one connection.
+
+    The first answered PING and all unanswered ones are drawn; the others are counted.
+    """
 
     def __init__(self) -> None:
         self._open: list[Event | None] = [None, None]
@@ -155,7 +161,7 @@ class Heartbeats:
         """First answered PING with its PONG."""
 
     def feed(self, event: Event) -> list[Event]:
-        """Add a PING or PONG; return the events to draw now."""
+        """Add a PING or PONG; return the events that are to be drawn now."""
         is_answer = HEARTBEATS[event.name]
         assert event.side is not None
         asker = 1 - event.side if is_answer else event.side

@@ -1,4 +1,4 @@
-"""Draws a diagram as SVG without external resources and scripts, for light and dark mode.
+"""Draw a diagram as SVG without external resources and scripts, for light and dark mode.
 
 All text is escaped, and none of it is in an attribute.
 """
@@ -81,7 +81,10 @@ class _Picture:
         self.width = round(max(right, self.gutter + NARROWEST_NOTE) + MARGIN)
 
     def _columns(self) -> list[float]:
-        """Return the positions of lifelines. Labels between them determine the distances, within limits."""
+        """Return the horizontal positions of lifelines.
+
+        The labels of arrows determine the distances, within limits.
+        """
         count = len(self.box_widths)
         if not count:
             return []
@@ -200,18 +203,18 @@ class _Picture:
         return height + 10, drawn
 
     def _left(self, middle: float, width: float) -> float:
-        """Return the left edge of an element around `middle`, inside the picture."""
+        """Return the left edge of an element that is centred at `middle` but stays inside the picture."""
         return max(self.gutter - 8.0, min(middle - width / 2, self.width - MARGIN / 2 - width))
 
     def _on_ground(self, x: float, y: float, words: str, kind: str) -> str:
-        """Draw text on a background that hides lines."""
+        """Draw text on a background that hides the lines behind it; `kind` is its CSS class."""
         width = cell_len(words) * LETTER + 12
         area = f'<rect class="ground" x="{x - width / 2:g}" y="{y - 13:g}" width="{width:g}" height="18"/>'
         return area + _text(x, y, words, kind)
 
 
 def _front(row: Row, clock: Clock, packets: int, *, many: bool) -> str:
-    """Write packet number (in `packets` columns), time and, if there are `many`, connection of a row."""
+    """Format packet number (in `packets` characters) and time of a row; with `many` connections, also their number."""
     if row.kind in (PAUSE, REST):
         return ""
     conn = f" c{row.conn}" if many and row.conn is not None else ""
@@ -246,7 +249,7 @@ def _fit(words: str, room: float) -> str:
 
 
 def _text(x: float, y: float, words: str, kind: str, whole: str = "") -> str:
-    """Draw a text; `whole` is its tooltip."""
+    """Draw a text; `kind` is its CSS class, `whole` its tooltip."""
     title = f"<title>{escape(whole, quote=False)}</title>" if whole else ""
     return f'<text class="{kind}" x="{x:g}" y="{y:g}">{title}{escape(words, quote=False)}</text>'
 

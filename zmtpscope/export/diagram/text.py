@@ -1,4 +1,4 @@
-"""Draws a diagram as text: a column for each lifeline, and the texts of arrows to the right."""
+"""Draw a diagram as text: a column for each lifeline, and the texts of arrows to the right."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIN_WORDS = 30
 
 
 class Marks(NamedTuple):
-    """Characters for lines, ends of arrows, crossings, and notes on lifelines."""
+    """The characters for lines, ends of arrows, crossings, and notes on lifelines."""
 
     life: str
     line: str
@@ -43,10 +43,10 @@ ASCII = Marks("|", "-", ".", ">", "<", "|", "|", "|", "x", "*", ":", "@", "...")
 
 
 class Look(NamedTuple):
-    """How a diagram is drawn. `width` is the terminal width, or None.
+    """Settings of a text diagram.
 
-    `is_unicode`: the terminal can show box-drawing characters. `paint` takes a style of `export.text.STYLES` and a
-    text.
+    `paint` takes a style of `export.text.STYLES` and a text. `width` is the terminal width, or None. `is_unicode`: the
+    terminal can show box-drawing characters.
     """
 
     clock: Clock
@@ -76,7 +76,7 @@ class _Drawing:
 
     @property
     def columns(self) -> int:
-        """Width of all lifelines, with the name of the last."""
+        """The width in characters of all lifelines, including the name of the last."""
         return self.places[-1] + 1
 
     def lines(self) -> Iterator[str]:
@@ -146,7 +146,10 @@ class _Drawing:
 
 
 def _places(widths: list[int], room: int | None) -> list[int]:
-    """Return the columns of lifelines. Names determine the distances, limited by `room`."""
+    """Return the column of each lifeline.
+
+    `widths` are the widths of names, which determine the distances; `room` limits the sum.
+    """
     places = [0]
     for one, other in pairwise(widths):
         places.append(places[-1] + min(WIDEST, max(CLOSEST, (one + other) // 2 + 2)))

@@ -1,1 +1,1 @@
-"""The inventory of `zmtpscope scan`: ZMTP endpoints and refused clients."""
+"""Collect and print the endpoints that `zmtpscope scan` finds."""

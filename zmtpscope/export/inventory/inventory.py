@@ -1,4 +1,4 @@
-"""Collects ZMTP endpoints and refused clients from connection records and findings, and writes JSON lines."""
+"""Collect ZMTP endpoints and refused clients from connection records and findings, and format them as JSON lines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class Address(NamedTuple):
 
 @dataclass
 class Endpoint:
-    """The connections to one address, or its datagrams for `udp`."""
+    """All connections to one address; for `udp`, all datagrams to it.
+
+    Counters are by value; `client_types`, `client_identities` and `clients` describe the other sides.
+    """
 
     address: Address
     connections: int = 0
@@ -65,9 +68,10 @@ class Endpoint:
 
 
 class Refusal(NamedTuple):
-    """A refused client.
+    """Key of refused clients.
 
-    `outcome` is "handshake failed", "handshake incomplete" or one of `ATTEMPTS`; `finding` is the id of the reason.
+    `client` is the address of the client, `ip` and `port` the endpoint. `outcome` is "handshake failed", "handshake
+    incomplete" or one of `ATTEMPTS`; `finding` is the id of the reason.
     """
 
     ip: str
@@ -79,7 +83,7 @@ class Refusal(NamedTuple):
 
 @dataclass
 class Refused:
-    """Number of refusals, and sentence and time of the first."""
+    """The number of refusals, and the sentence and time (ns) of the first."""
 
     count: int = 0
     text: str | None = None
@@ -87,7 +91,7 @@ class Refused:
 
 
 class Inventory:
-    """Endpoints and refused clients in all records passed to `feed`, in order."""
+    """Collects endpoints and refused clients from the records that `feed` receives in order."""
 
     def __init__(self) -> None:
         self.endpoints: dict[Address, Endpoint] = {}
@@ -194,7 +198,10 @@ class Inventory:
 
 
 def lines(inventory: Inventory, others: Mapping[tuple[str, int], int]) -> Iterator[bytes]:
-    """Yield the lines of an inventory; `others` is the number of TCP connections without ZMTP, by destination."""
+    """Yield the JSON lines of an inventory.
+
+    `others` counts TCP connections without ZMTP, by destination.
+    """
     for values in objects(inventory, others):
         yield orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
 

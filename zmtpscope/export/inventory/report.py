@@ -1,4 +1,4 @@
-"""The inventory as text: a table of endpoints, with remarks below single ones."""
+"""Format the inventory as text: a table of endpoints, with remarks below some of them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _versions(versions: list[str]) -> str:
 
 
 def _first(counts: Iterable[str]) -> str:
-    """Return the most frequent word, with + if the next line lists further ones."""
+    """Return the most frequent word, followed by + if the next line lists further ones."""
     words = list(counts)
     return safe_text(words[0]) + "+" * (len(words) > 1) if words else ""
 
@@ -112,7 +112,7 @@ def _words(counts: Iterable[str]) -> str:
 
 
 def _row(cells: Iterable[str]) -> str:
-    """Write a row. A long cell takes space from empty cells after it."""
+    """Format the cells of a table row. A long cell takes space from empty cells after it."""
     line, end = "", 0
     for heading, width, cell in zip(HEADINGS, WIDTHS, cells, strict=True):
         end += width

@@ -1,1 +1,1 @@
-"""Fold repetitions in text output."""
+"""Print one line for repeated heartbeats, retries and gaps."""

@@ -1,4 +1,4 @@
-"""Folds gaps caused by the snap length: "41 gaps more of 1547 octets, cut off by the snap length".
+"""Print gaps caused by the snap length as one line: "41 gaps more of 1547 octets, cut off by the snap length".
 
 The first gap of a connection is printed. Later gaps are counted if parsing resumes after them, and printed as one line
 when the connection or the capture ends.
@@ -22,7 +22,7 @@ MAX_CONNECTIONS = 4096
 
 
 class Cuts:
-    """Gaps of one connection after the first one."""
+    """The counted gaps of one connection, all but the first."""
 
     def __init__(self) -> None:
         self.count, self.octets = 0, 0

@@ -1,4 +1,4 @@
-"""Folds: filters for ranges of rows to print, which replace some of them by lines about repeats."""
+"""Common parts of folds: filters that replace some of the records to print by one line that counts them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ITSELF = (-1,)
 
 
 class Repeats(NamedTuple):
-    """One line for repeated records. `last` is the last record, `text` includes their number."""
+    """One line for several equal records. `last` is the last record, `text` includes their number."""
 
     last: Record
     text: str
@@ -38,10 +38,10 @@ def conn_of(record: Record) -> int | None:
 
 
 def time_of(record: Record) -> int:
-    """Return the time at which a record is printed: for a connection, its end."""
+    """Return the time (ns) at which a record is printed: its own time, or for a connection its end."""
     return int(record.own["end_ns"]) if record.type == "connection" else record.ts_ns
 
 
 def length(nanoseconds: int) -> str:
-    """Write a duration: `0.201 s`, `2.1 ms`."""
+    """Format a duration: `0.201 s`, `2.1 ms`."""
     return scaled(nanoseconds / SECOND, "s") if nanoseconds >= SECOND // 10 else scaled(nanoseconds / 1e6, "ms")

@@ -1,9 +1,9 @@
-"""Folds answered PINGs: "PING/PONG 30 times more, every 1 s, slowest answer 2.1 ms".
+"""Print answered PINGs as one line: "PING/PONG 30 times more, every 1 s, slowest answer 2.1 ms".
 
 The first PING of a side and its PONG are printed. Later equal pairs are counted, even with messages in between. The
 count is printed when the connection ends, has a gap or a finding of severity warn or error, and at the end of the
-capture; if lines do not wait, also every ten seconds. A PING is delayed until its PONG arrives. An unanswered PING and
-a PONG without a PING are printed.
+capture; in live output also every ten seconds. A PING is delayed until its PONG arrives. An unanswered PING and a PONG
+without a PING are printed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WARNING = frozenset({"error", "warn"})
 
 
 class Asker:
-    """PINGs of one side. `first` is printed."""
+    """The PINGs of one side of a connection. `first` is the one that was printed."""
 
     def __init__(self, first: dict[str, Any]) -> None:
         self.first = first
@@ -56,7 +56,7 @@ class Asker:
         return sent
 
     def answer(self, pong: dict[str, Any]) -> bool:
-        """Count the PING that `pong` answers; return False if there is none."""
+        """Count the PING that `pong` answers; return False if no PING matches."""
         for ping, files in self.open:
             if ping.values["context"] == pong["context"]:
                 self.open.remove((ping, files))
@@ -67,7 +67,7 @@ class Asker:
         return False
 
     def write(self) -> Iterator[RowRange]:
-        """Yield the counted PINGs as one line."""
+        """Yield one line for all counted PINGs."""
         if self.last is None:
             return
         (ping, files), name, sent = self.last, self.first["name"], self.last_sent
@@ -88,7 +88,10 @@ class Asker:
 
 
 class HeartbeatFold:
-    """Folds heartbeats into one line. If it `waits`, a PING may be delayed until it is known to be unanswered."""
+    """Replaces answered PINGs by one line.
+
+    `waits`: a PING may be delayed until its PONG arrives or the connection ends; otherwise for about a second.
+    """
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
@@ -115,7 +118,7 @@ class HeartbeatFold:
                 yield row_range
 
     def rest(self) -> Iterator[RowRange]:
-        """Yield the remaining lines; see `Fold.rest`."""
+        """Yield the lines that are still delayed, at the end of the capture."""
         for conn in list(self._askers):
             yield from self._release(conn)
 
@@ -146,13 +149,13 @@ class HeartbeatFold:
         yield one(pong, files)
 
     def _release(self, conn: int | None) -> Iterator[RowRange]:
-        """Yield all lines held of a connection. Its next heartbeats are first ones again."""
+        """Yield the delayed lines of a connection. Its next PING is printed again."""
         askers = self._askers.pop(conn, {}).values() if conn is not None else ()
         for asker in sorted(askers, key=lambda asker: asker.last_sent):
             yield from asker.release()
 
     def _look(self, now: int) -> Iterator[RowRange]:
-        """Yield PINGs and counts that have waited too long. Checks once a second."""
+        """Yield PINGs and counts that have been delayed for too long at time `now` (ns). Checks once a second."""
         if now < self._next_look:
             return
         self._next_look = now + SECOND
@@ -165,5 +168,5 @@ class HeartbeatFold:
 
 
 def _is_like(ping: dict[str, Any], first: dict[str, Any]) -> bool:
-    """Whether a PING equals the first one, apart from its context."""
+    """Whether a PING equals the first printed one, apart from its context."""
     return bool(ping["complete"]) and ping["ttl_ms"] == first["ttl_ms"]

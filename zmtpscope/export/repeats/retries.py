@@ -1,9 +1,10 @@
-"""Folds retries with one outcome: "retried 117 times, c2 to c118, every 0.3 s, each with the same outcome as c1".
+"""Print equal connection attempts as one line.
 
-The first failed attempt of a client at an endpoint is printed. Later ones with the same records and the same ending are
-counted; times and ports may differ. The lines of an attempt are therefore delayed while they equal the lines of a
-printed one, and all are printed at the first difference. The count is printed when an attempt differs and at the end;
-if lines do not wait, also every ten seconds.
+Example: "retried 117 times, c2 to c118, every 0.3 s, each with the same outcome as c1". The first failed attempt of a
+client at an endpoint is printed. Later ones with the same records and the same ending are counted; times and ports may
+differ. The lines of an attempt are therefore delayed while they equal the lines of a printed one, and all are printed
+at the first difference. The count is printed when an attempt differs and at the end; in live output also every ten
+seconds.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ Compared = dict[int | None, tuple[object, ...]]
 
 
 class Attempt:
-    """A connection that may still be a failed attempt.
+    """A connection that may still become a failed attempt, opened at `began` (ns).
 
     `kept` are its delayed lines, or None if they are printed at once.
     """
@@ -71,7 +72,7 @@ class Attempt:
 
     @property
     def compared(self) -> Compared:
-        """Return the values to compare with other attempts."""
+        """The values of its records that must be equal in repeated attempts, by side."""
         for record in self._records:
             side = None if record.stream is None else record.stream.side
             values = tuple(map(record.own.get, COMPARED[record.type]))
@@ -81,7 +82,10 @@ class Attempt:
 
 
 class Failure:
-    """One way in which attempts of a client at an endpoint fail. The first was printed as connection `conn`."""
+    """One way in which attempts of a client at an endpoint fail; `compared` are the values of its records.
+
+    The first such attempt was printed as connection `conn`.
+    """
 
     def __init__(self, conn: int, compared: Compared, began: int) -> None:
         self.conn, self.compared = conn, compared
@@ -100,7 +104,7 @@ class Failure:
         self.last = connection, files
 
     def write(self) -> Iterator[RowRange]:
-        """Yield the counted attempts as one line."""
+        """Yield one line for all counted attempts."""
         if self.last is None:
             return
         record, files = self.last
@@ -126,7 +130,7 @@ class FailedAttempts:
         return next((failure for failure in self.failures if failure.compared == compared), None)
 
     def begins_like(self, compared: Compared) -> bool:
-        """Whether a failure starts with these values, for each side."""
+        """Whether a known failure starts with these values, on each side."""
         return any(
             all(failure.compared.get(side, ())[: len(values)] == values for side, values in compared.items())
             for failure in self.failures
@@ -138,7 +142,10 @@ class FailedAttempts:
 
 
 class RetryFold:
-    """Folds repeated attempts into one line. If it `waits`, lines may be delayed until the attempt has ended."""
+    """Replaces repeated failed attempts by one line.
+
+    `waits`: lines may be delayed until the attempt has ended; otherwise for about a second.
+    """
 
     def __init__(self, *, waits: bool) -> None:
         self._waits = waits
@@ -174,8 +181,10 @@ class RetryFold:
             yield from failed.write()
 
     def _rows(self, words: RowWords, files: Files, rows: Sequence[int]) -> Iterator[RowRange]:
-        """Print rows. A connection with rows is not a failed attempt, so its delayed lines are printed before its
-        first row."""
+        """Yield message rows to print.
+
+        A connection with messages is no failed attempt, so its delayed lines are printed first.
+        """
         begin = 0
         for place, row in enumerate(rows):
             conn = words.sender(row).stream.conn
@@ -189,7 +198,7 @@ class RetryFold:
         yield (words, files), rows[begin:]
 
     def _record(self, record: Record, files: Files, stream: Stream, conn: int) -> list[RowRange]:
-        """Return the ranges to print for a record other than the end of its connection."""
+        """Return the lines to print for a record; the end of a connection has its own function."""
         printed: list[RowRange] = []
         own = record.own
         attempt = self._open.get(conn)
@@ -219,7 +228,7 @@ class RetryFold:
         return printed
 
     def _make_room(self) -> Iterator[RowRange]:
-        """Yield the delayed lines of the oldest attempt, and forget it, if no more may be open."""
+        """If the number of open attempts is at its limit, yield the delayed lines of the oldest and forget it."""
         if len(self._open) == MAX_OPEN:
             oldest = next(iter(self._open))
             yield from self._release(oldest, self._open.pop(oldest))
@@ -232,7 +241,7 @@ class RetryFold:
         return attempt
 
     def _connection(self, connection: Record, files: Files, _: Stream, conn: int) -> Iterator[RowRange]:
-        """Process the end of a connection: a failed attempt, or more."""
+        """Yield the lines to print at the end of a connection, and count it if it was a repeated failed attempt."""
         own = connection.own
         if conn in self._open and (own["handshake"] == "complete" or own["close"] not in FAILED):
             yield from self._connected(conn)
@@ -254,7 +263,7 @@ class RetryFold:
         yield one(connection, files)
 
     def _remember(self, pair: Pair, failure: Failure) -> Iterator[RowRange]:
-        """Remember a new failure; yield the counts of a failure that is forgotten for it."""
+        """Store a new kind of failure; yield the counts of another one that is forgotten to limit memory."""
         failures = self._failed[pair].failures
         self._failed.move_to_end(pair)
         failures.append(failure)
@@ -264,14 +273,14 @@ class RetryFold:
             yield from self._failed.popitem(last=False)[1].write()
 
     def _connected(self, conn: int) -> Iterator[RowRange]:
-        """Process a connection that is not a failed attempt: it ends the retries of its client."""
+        """Yield the counted attempts of a client whose connection has succeeded, and forget them."""
         attempt = self._open.pop(conn)
         yield from self._release(conn, attempt)
         if attempt.pair in self._failed:
             yield from self._failed.pop(attempt.pair).write()
 
     def _release(self, conn: int, attempt: Attempt) -> Iterator[RowRange]:
-        """Yield the count and then the delayed lines of an attempt. Its further lines are not delayed."""
+        """Yield the counted attempts, then the delayed lines of this attempt. Its further lines are not delayed."""
         if attempt.kept is not None:
             if attempt.pair in self._failed:
                 yield from self._failed[attempt.pair].write()
@@ -280,7 +289,7 @@ class RetryFold:
             yield from kept
 
     def _look(self, now: int) -> Iterator[RowRange]:
-        """Yield lines that have waited too long and, once a second, counts that have."""
+        """Yield lines, and once a second counts, that have been delayed for too long at time `now` (ns)."""
         while self._kept:
             conn, attempt = next(iter(self._kept.items()))
             if now - attempt.began < self._longest_wait:
@@ -295,7 +304,7 @@ class RetryFold:
 
 
 def _pair_of(stream: Stream) -> Pair:
-    """Return client and endpoint; side 0 opened the connection."""
+    """Return (client address, endpoint) of a stream; side 0 opened the connection."""
     if stream.side:
         return stream.dst_ip, stream.src_ip, stream.src_port
     return stream.src_ip, stream.dst_ip, stream.dst_port

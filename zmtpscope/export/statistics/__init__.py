@@ -1,1 +1,1 @@
-"""Counters of `zmtpscope stats`."""
+"""Count messages for `zmtpscope stats`."""

@@ -1,4 +1,4 @@
-"""The rows of one kind (all, topics, peers and so on) and their counters."""
+"""Counters for one kind of key (all messages, topics, peers and so on): one row for each key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_SIZES_OF_ALL = 65_536
 
 
 class Group(Counters[Any]):
-    """Counters of one kind, with the distributions of their messages over sizes and time."""
+    """Counters for one kind of key, with distributions of message sizes and times."""
 
     def __init__(self, kind: str, most: int = MAX_ROWS) -> None:
         super().__init__(most)
@@ -31,12 +31,15 @@ class Group(Counters[Any]):
         self._most_sizes = MAX_SIZES_OF_ALL if kind == "all" else MAX_SIZES
 
     def add_rows(self, tally: Tally) -> None:
-        """Add the messages with number i to row i."""
+        """Add the messages that `tally` counts as number i to row i."""
         nothing = np.zeros(len(self), np.bool_)
         self.add_tally(tally, np.arange(len(self)), nothing, nothing)
 
     def add_tally(self, tally: Tally, rows: Int64, is_received: Bool, is_new: Bool) -> None:
-        """Add the messages with number i to `rows[i]`; see `add`."""
+        """Add the messages that `tally` counts as number i to row `rows[i]`.
+
+        `is_received[i]`: they count as received. `is_new[i]`: they belong to a new connection.
+        """
         there = np.flatnonzero(tally.sums.messages)
         of_there, back = rows[there], is_received[there]
         self.add(self.total, of_there, tally.sums.part(there), back, is_new[there])
@@ -54,7 +57,7 @@ class Group(Counters[Any]):
         self.gap_octets[row] += octets
 
     def join_bars(self) -> None:
-        """Join the bars of all histograms in pairs."""
+        """Halve the resolution of all histograms over time: join their bars in pairs."""
         count = len(self.bars)
         self.bars[:, : BARS // 2] = self.bars.reshape(count, BARS // 2, 2).sum(axis=2)
         self.bars[:, BARS // 2 :] = 0
@@ -77,7 +80,7 @@ class Group(Counters[Any]):
             self.sizes.append(Sizes(self._most_sizes))
 
     def _count_intervals(self, tally: Tally, rows: Int64) -> None:
-        """Update the busiest interval of each row. Intervals arrive in order."""
+        """Update the number of messages in the busiest interval of each row. Intervals arrive in order."""
         numbers, intervals, counts = tally.intervals.moved(rows)
         if not len(numbers):
             return

@@ -1,4 +1,4 @@
-"""Statistics as text: totals, and tables of rows."""
+"""Format statistics as text: totals, and a table for each kind of key."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ MIN_BARS, WIDEST_BARS = len("OVER TIME"), 32
 
 
 class Column(NamedTuple):
-    """A column. If not all fit, those with the largest `priority` are dropped.
+    """A column of a table.
 
-    `value` formats the cell of a row, for the seconds of the capture and of an interval.
+    If not all columns fit, those with the largest `priority` are dropped. `value` takes a row, the seconds of the
+    capture and the seconds of an interval, and returns the cell.
     """
 
     heading: str
@@ -62,14 +63,17 @@ GAPS = Column("GAPS", 5, 2, lambda row, *_: scaled(row.gaps))
 
 
 class Look(NamedTuple):
-    """How a report is written. `width` is the terminal width, or None. `is_unicode`: the terminal can show blocks."""
+    """Settings of a report.
+
+    `width` is the terminal width, or None. `is_unicode`: the terminal can show block characters.
+    """
 
     width: int | None
     is_unicode: bool
 
 
 def sparkline(bars: Sequence[int], width: int, look: Look) -> str:
-    """Chart numbers in at most `width` characters; the largest has full height."""
+    """Draw numbers as a chart of at most `width` characters; the largest number has full height."""
     step = max(1, -(-len(bars) // width))
     sums = [sum(bars[at : at + step]) for at in range(0, len(bars), step)]
     blocks, nothing = (BLOCKS, NOTHING) if look.is_unicode else (ASCII_BLOCKS, ASCII_NOTHING)
@@ -85,7 +89,7 @@ def overview(
     look: Look,
     most: int,
 ) -> Iterator[str]:
-    """Yield the totals, and the first rows of endpoints, topics and so on."""
+    """Yield the totals, and the first `most` rows of endpoints, topics and so on."""
     first, last = capture.first_time, capture.last_time
     if first is None or last is None:
         return
@@ -104,7 +108,7 @@ def overview(
 def _damage(
     statistics: Statistics, capture: CaptureStatistics, summary: Summary, problems: Sequence[CaptureProblem]
 ) -> str:
-    """Describe the damage of the whole capture, and count incomplete messages."""
+    """Describe damage of the capture, and count incomplete messages."""
     damage = damage_of(summary, capture, problems)
     if summary.sums.unfinished:
         damage.append(f"{counted(summary.sums.unfinished, 'octet')} in unfinished units")
@@ -137,7 +141,10 @@ def _duration(nanoseconds: int) -> str:
 def table(
     statistics: Statistics, kind: str, capture: CaptureStatistics, look: Look, most: int | None, more: str
 ) -> Iterator[str]:
-    """Yield the first rows of a kind and, if there are more, their number and how to print them."""
+    """Yield the first `most` rows of one kind of key.
+
+    If there are others, their number and `more`, which describes how to print them, follow.
+    """
     assert capture.first_time is not None
     assert capture.last_time is not None
     rows = rows_of(statistics, kind, capture.last_time)

@@ -1,4 +1,4 @@
-"""Rows of statistics for display, and as JSON lines."""
+"""Rows of statistics for tables, and as JSON lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PERCENTILES = (0.5, 0.9, 0.99)
 
 
 class Row(NamedTuple):
-    """Counters of one key, None for the folded rows."""
+    """The counters of one key, such as a topic or a peer. `key` is None for the row that merges rare keys."""
 
     kind: str
     key: Any
@@ -37,9 +37,9 @@ class Row(NamedTuple):
 
 
 def rows_of(statistics: Statistics, kind: str, latest: int) -> list[Row]:
-    """Return the rows, most messages first, and the row of all other messages last.
+    """Return the rows with most messages first, and the row of merged keys last.
 
-    `latest` is the time of the last packet.
+    `latest` is the time of the last packet (ns).
     """
     group = statistics.groups[kind]
     bars = int(statistics.scale.bars_until(latest))
@@ -75,7 +75,7 @@ def row_of(group: Group, number: int, bars: int) -> Row:
 
 
 def line_of(row: Row, scale: Scale, seconds: float) -> bytes:
-    """Write a row; `seconds` is the time from the first to the last packet."""
+    """Format a row as a JSON line; `seconds` is the time from the first to the last packet."""
     counts = row.counts
     values = {
         "by": row.kind,
@@ -102,7 +102,10 @@ def line_of(row: Row, scale: Scale, seconds: float) -> bytes:
 
 
 def lines_of(statistics: Statistics, latest: int, most: int | None) -> Iterator[bytes]:
-    """Yield JSON lines for at most `most` rows of each kind."""
+    """Yield JSON lines for at most `most` rows of each kind of key.
+
+    `latest` is the time of the last packet (ns).
+    """
     scale = statistics.scale
     seconds = (latest - scale.start_ns) / SECOND if scale.start_ns is not None else 0.0
     for kind in statistics.groups:

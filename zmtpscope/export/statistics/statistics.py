@@ -1,7 +1,7 @@
-"""Counts messages, and records of other types, by several kinds of keys.
+"""Count messages and other records by several kinds of keys: endpoints, topics, peers and so on.
 
-A batch is added up once by its senders, which determine sender and receiver, and once by topics. All kinds of rows are
-derived from these sums, so the cost of a message does not depend on the number of kinds.
+The messages of a batch are added up by sender and by topic. The rows of all kinds are derived from these sums, so the
+cost of a message does not depend on the number of kinds.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ OTHER_COMMANDS, MAX_COMMANDS = "other commands", 200
 
 
 class Statistics:
-    """Counters of one capture: call `feed` with each batch.
+    """The counters of one capture: call `feed` with each batch.
 
-    `kinds` are some of `KINDS`, `interval_ns` is for the busiest rate, and `least_bar_ns` the minimum width of a bar.
+    `kinds` are some of `KINDS`. `interval_ns` is the interval for the busiest rate, `least_bar_ns` the minimum width of
+    a histogram bar.
     """
 
     def __init__(
@@ -51,7 +52,10 @@ class Statistics:
         self._commands: set[str] = set()
 
     def feed(self, batch: Batch, wanted: Iterable[Record], first_time: int) -> None:
-        """Count messages, and the records `wanted`. `first_time` is the time of the first packet of the capture."""
+        """Count the messages of a batch, and the records `wanted`.
+
+        `first_time` is the time of the first packet of the capture (ns).
+        """
         order = batch.arranged()
         messages = MessageColumns.of_arrangement(order, batch.files)
         places = first_places(messages)
@@ -114,7 +118,7 @@ class Statistics:
         types.add_rows(Tally.of(rows, len(types), self.scale, measured))
 
     def _type_of(self, record: Record) -> str:
-        """Return the type of a record, with the name of a command."""
+        """Return the type of a record; for a command, its name."""
         if record.type != "command":
             return record.type
         name = f"command {record.values['name']}"
@@ -123,13 +127,13 @@ class Statistics:
         return name if name in self._commands else OTHER_COMMANDS
 
     def _time_of(self, record: Record) -> int:
-        """Return the time of a record, or of an earlier record if that is later."""
+        """Return the time of a record, or the time of an earlier record if that is later."""
         key, time = self._type_of(record), int(record.values["ts_ns"])
         time = self._latest_of_types[key] = max(time, self._latest_of_types.get(key, time))
         return time
 
     def _count_gap(self, values: dict[str, Any]) -> None:
-        """Count a gap for its sender. The topic of lost messages is unknown."""
+        """Count a gap in the data of its sender. The topic of the lost messages is unknown."""
         ends = self._connections.of_record(values)
         for kind, group in self.groups.items():
             if kind in KEYS and kind != "type":
@@ -146,7 +150,7 @@ def _row_with_room(group: Group, key: Hashable) -> int:
 
 
 def _octets_of(values: dict[str, Any]) -> int:
-    """Return the octets of a record; 0 for findings."""
+    """Return how many octets a record covers; 0 for findings."""
     if values["record"] == "finding":
         return 0
     return next((values[name] for name in ("size", "bytes", "length") if values.get(name) is not None), 0)

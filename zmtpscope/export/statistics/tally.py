@@ -1,7 +1,8 @@
-"""Sums over the messages of a batch, by the number of their run or topic, and the distribution of their sizes.
+"""Sums over the messages of a batch by sender or topic, and distributions of their sizes.
 
-Sizes are counted exactly if there are few different ones, otherwise by range, of which there are `PARTS` between two
-powers of two. A size is reported as the middle of its range, which differs by less than 2 %.
+Senders and topics are numbers here. Sizes are counted exactly if there are few different ones, otherwise by range, of
+which there are `PARTS` between two powers of two. A size is reported as the middle of its range, which differs by less
+than 2 %.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MAX_SIZES = 128
 
 
 class Sizes:
-    """Counts sizes. `least` and `most` are always exact, percentiles if `is_exact`."""
+    """Counts messages by size. `least` and `most` are always exact, percentiles only if `is_exact`."""
 
     __slots__ = ("_by_range", "_by_size", "_most_sizes", "least", "most")
 
@@ -61,7 +62,7 @@ class Sizes:
         self.least, self.most = least, most  # the middle of a range can exceed all sizes in it
 
     def percentiles(self, *parts: float) -> list[int | None]:
-        """Return for each part from 0 to 1 the smallest size that this part of the messages does not exceed."""
+        """Return percentiles of the sizes: for 0.5 the median, for 1 the largest. None without messages."""
         counts = self._counts()
         if not counts:
             return [None] * len(parts)
@@ -70,7 +71,7 @@ class Sizes:
         return [min(max(counts[place][0], self.least), self.most) for place in places]
 
     def _counts(self) -> list[tuple[int, int]]:
-        """Return sizes, or the middles of ranges, with their counts, ascending."""
+        """Return (size, number of messages), ascending; for ranges of sizes the middle of each."""
         if self._by_range is None:
             return sorted(self._by_size.items())
         ranges = np.flatnonzero(self._by_range).tolist()
@@ -78,7 +79,7 @@ class Sizes:
 
 
 def _range_of(size: int) -> int:
-    """Return the number of a size's range; below `PARTS`, each size is a range."""
+    """Return the number of the range that contains a size. Sizes below `PARTS` have ranges of their own."""
     shift = max(0, size.bit_length() - PART_BITS - 1)
     return shift * PARTS + (size >> shift)
 
@@ -96,7 +97,10 @@ FEW_CELLS = 1 << 18
 
 
 class Pairs(NamedTuple):
-    """Sorted, distinct pairs: `counts[i]` messages have the number `numbers[i]` and the value `values[i]`."""
+    """Counts of distinct pairs, sorted: `counts[i]` messages have the number `numbers[i]` and the value `values[i]`.
+
+    A number stands for a sender or topic; a value is a size, an interval or a bar.
+    """
 
     numbers: Int64
     values: Int64
@@ -104,7 +108,10 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Int64, values: Int64, weights: Int64 | None = None) -> Self:
-        """Count the distinct pairs of number and value. Each pair stands for one message, or for `weights` messages."""
+        """Count the distinct pairs of number and value.
+
+        Each pair stands for one message, or for `weights` messages.
+        """
         low = int(values.min(initial=0))
         span = int(values.max(initial=0)) - low + 1
         cells = numbers * span + (values - low)
@@ -122,7 +129,11 @@ class Pairs(NamedTuple):
 
 @dataclass
 class Scale:
-    """Bars are `width_ns` wide, and the first starts at `start_ns`. The busiest interval has `interval_ns`."""
+    """The scale of histograms over time, and of the busiest interval.
+
+    Bars are `width_ns` wide, and the first starts at `start_ns`. `interval_ns` is the length of the interval for the
+    busiest rate.
+    """
 
     interval_ns: int
     width_ns: int
@@ -131,9 +142,9 @@ class Scale:
     """Latest time with a bar."""
 
     def halvings(self, first: int, last: int) -> int:
-        """Widen the bars until they include `last`; return how often adjacent bars must be joined.
+        """Widen the bars until they include the time `last`; return how often adjacent bars must be joined.
 
-        `first` is the earliest time.
+        `first` is the earliest time (ns).
         """
         if self.start_ns is None:
             self.start_ns = first
@@ -154,9 +165,9 @@ class Scale:
 
 
 class Tally(NamedTuple):
-    """Sums by number, and pairs of numbers with sizes, intervals and bars.
+    """Sums over messages by number (sender or topic), and their distributions over sizes, intervals and bars.
 
-    `orders` and `times` belong to the first message of a number, and are meaningless without messages.
+    `orders` and `times` belong to the first message of a number, and are meaningless for a number without messages.
     """
 
     sums: Sums
@@ -168,7 +179,10 @@ class Tally(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Int64, count: int, scale: Scale, measured: Measured) -> Self:
-        """Add up messages in order. Numbers are below `count`. Only complete messages count among sizes."""
+        """Add up messages in order.
+
+        `numbers` has the sender or topic of each message, below `count`. Incomplete messages are left out of sizes.
+        """
         first = np.zeros(count, np.int64)
         first[numbers[::-1]] = np.arange(len(numbers))[::-1]
         times, complete = measured.times, measured.complete

@@ -1,1 +1,1 @@
-"""Counters and tables of `zmtpscope top`."""
+"""Count messages for `zmtpscope top`, and draw its table."""

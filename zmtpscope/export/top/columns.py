@@ -1,4 +1,4 @@
-"""The messages of a batch as columns, in the order of the schema, and the displayed part of a single message."""
+"""The messages of a batch as columns for counting, and the displayed part of a single message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN_FRAMES, SHOWN_OCTETS = 4, 128
 
 
 class Sums(NamedTuple):
-    """Sums over messages or other records, by the number of their group."""
+    """Sums over messages or other records: index i belongs to group i."""
 
     messages: Int64
     octets: Int64
@@ -33,7 +33,7 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """Messages or other records to count, in order."""
+    """Messages or other records to count, in order: a value for each in every column."""
 
     orders: Int64
     """Positions among those of all batches."""
@@ -48,14 +48,14 @@ class Measured:
         return len(self.orders)
 
     def sums(self, groups: NDArray[Any], count: int) -> Sums:
-        """Add up by group, with numbers below `count`."""
+        """Add up the records by group. `groups` has the group of each record, below `count`."""
         weights = (None, self.octets, self.frames)
         return Sums(*(np.bincount(groups, weight, count).astype(np.int64) for weight in weights))
 
 
 @dataclass(frozen=True)
 class Columns(Measured):
-    """Message i is row `rows[i]` of `messages`."""
+    """Messages to count. Message i is row `rows[i]` of `messages`."""
 
     rows: Int64
     sender_of: NDArray[Any]
@@ -74,15 +74,15 @@ class Columns(Measured):
 
     @property
     def data(self) -> Columns:
-        """Return the messages that do not subscribe or cancel."""
+        """The messages that are no subscriptions or cancellations."""
         return self.part(~self.marked) if self.marked.any() else self
 
 
 def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[tuple[int, int]]) -> Columns:
-    """Return the columns after `before` earlier messages.
+    """Return the messages of a batch as columns for counting.
 
-    No message is earlier than `latest`, the time of the last event, or than an event at a lower place; `events` are
-    (place, time).
+    `before`: how many messages precede them in earlier batches. Times never decrease: a message is at least as late as
+    `latest`, and as the `events` before it, which are (index of the next message, time).
     """
     times = np.maximum(rows.time_ends, latest)
     for place, time in events:
@@ -102,7 +102,7 @@ def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[
 
 
 class LastMessage(NamedTuple):
-    """The displayed part of a row's last message."""
+    """The part of a row's last message that is displayed."""
 
     time: int
     topic: bytes | None
@@ -117,7 +117,10 @@ class LastMessage(NamedTuple):
 
 
 class UnreadMessage(NamedTuple):
-    """A last message that is still in its table. Most are replaced by a later one before they are shown."""
+    """The last message of a row as a reference to its table.
+
+    Its contents are read when they are shown, since most are replaced by a later message before.
+    """
 
     table: MessageTable
     row: int
@@ -138,7 +141,7 @@ class UnreadMessage(NamedTuple):
 
 
 def first_and_last(numbers: NDArray[Any]) -> tuple[Int64, Int64, Int64]:
-    """Return the distinct numbers, and the first and the last place of each."""
+    """Return the distinct numbers, and for each the index of its first and of its last occurrence."""
     places = np.arange(len(numbers))
     counts = np.bincount(numbers)
     first, last = np.empty((2, len(counts)), np.int64)

@@ -1,4 +1,4 @@
-"""Counters of topics, connections or peers: a limited number of rows."""
+"""Count messages by topic, connection or peer, with a limited number of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ MAX_ROWS = 16_384
 
 
 class Counts(NamedTuple):
-    """Counts of one row: octets of message frames, without headers, and new connections."""
+    """Counts of one row.
+
+    Octets are those of message frames, without headers; `connections` are new connections.
+    """
 
     sent: int
     sent_octets: int
@@ -43,7 +46,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 class TooManyRows(Exception):
-    """The limit of rows is reached; `counters.fold` makes room."""
+    """The limit of rows is reached; `counters.fold` merges rows."""
 
     def __init__(self, counters: Counters[Any]) -> None:
         super().__init__()
@@ -51,7 +54,7 @@ class TooManyRows(Exception):
 
 
 class Counters(Generic[Key]):
-    """Counters of one kind, with at most `most` rows (at least 3, since a message needs up to two).
+    """Counters for one kind of key, with at most `most` rows (at least 3, since a message needs up to two).
 
     `interval` counts the current interval, `previous` the one before, `total` all finished intervals.
     """
@@ -81,7 +84,7 @@ class Counters(Generic[Key]):
         return len(self.keys)
 
     def row(self, key: Key) -> int:
-        """Return the row of a key; add one for a new key. Raises `TooManyRows`."""
+        """Return the row of a key, which is created for a new key. Raises `TooManyRows`."""
         row = self.rows.get(key)
         if row is None:
             row = len(self.keys)
@@ -94,7 +97,7 @@ class Counters(Generic[Key]):
         return row
 
     def roll_back(self, count: int) -> None:
-        """Remove all rows but the first `count`. The removed rows must not have counted anything."""
+        """Remove all rows but the first `count`. The removed rows must not have counted any messages."""
         for key in self.keys[count:]:
             assert key is not None
             del self.rows[key]
@@ -102,7 +105,7 @@ class Counters(Generic[Key]):
             del column[count:]
 
     def fold(self) -> tuple[Int64, Int64]:
-        """Merge half of the rows, those with the fewest messages, into the row of others; among equal rows the newest.
+        """Merge the half of the rows with the fewest messages into the row `OTHERS`; among equal rows the newest.
 
         Returns the old numbers of the rows that stay, in their new order, and the old numbers of the merged rows.
         """
@@ -126,20 +129,22 @@ class Counters(Generic[Key]):
         return kept, folded
 
     def add(self, counts: Int64, rows: Int64, sums: Sums, is_received: Bool, is_new: Bool) -> None:
-        """Add sums to rows of `counts`, one of the matrices: as received messages if `is_received`, and as messages of
-        a new connection if `is_new`."""
+        """Add `sums` to the rows `rows` of `counts`, one of the matrices.
+
+        `is_received`: they count as received messages. `is_new`: they belong to a new connection.
+        """
         np.add.at(counts, (np.where(is_received, RECEIVED, SENT), rows), sums.messages)
         np.add.at(counts, (np.where(is_received, RECEIVED_OCTETS, SENT_OCTETS), rows), sums.octets)
         np.add.at(counts[FRAMES], rows, sums.frames)
         np.add.at(counts[CONNECTIONS], rows, is_new)
 
     def note(self, rows: Int64, times: Int64, orders: Int64) -> None:
-        """Record first messages of rows, which may occur more than once."""
+        """Store time and order of the first messages of `rows`. A row may occur more than once."""
         np.minimum.at(self.first, rows, times)
         np.minimum.at(self.orders, rows, orders)
 
     def read_messages(self) -> None:
-        """Reduce each last message to its displayed part, which frees the run."""
+        """Read the displayed part of each last message, which frees the tables of messages."""
         self.last = [None if last is None else last.read() for last in self.last]
 
     def active_rows(self) -> list[int]:

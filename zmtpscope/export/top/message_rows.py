@@ -1,4 +1,4 @@
-"""Find the rows of many messages: by the keys of their senders, and by topic."""
+"""Find the counter rows of many messages: by the keys of their senders, and by topic."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ message."""
 
 
 class SenderRows(NamedTuple):
-    """The row of each sender in one kind of counters, and whether its messages count as received ones."""
+    """For one kind of key: the counter row of each sender, and whether its messages count as received."""
 
     kind: str
     rows: Int64
@@ -45,14 +45,14 @@ class SenderRows(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Rows of senders, and of the topics of messages (empty without counters of topics)."""
+    """The counter rows of the senders of messages, and of their topics (empty if topics are not counted)."""
 
     senders: list[SenderRows]
     topics: Int64
 
 
 class MessageRows:
-    """Finds rows in `counters`, by kind."""
+    """Finds the rows of messages in `counters`, which are by kind of key."""
 
     def __init__(self, counters: Mapping[str, Counters[Any]]) -> None:
         self.connections = OpenConnections()
@@ -60,8 +60,11 @@ class MessageRows:
         self._topic_rows = TopicRows(counters["topic"]) if "topic" in counters else None
 
     def count(self, columns: Columns, add: Callable[[Columns, Found], None]) -> None:
-        """Pass messages to `add`, with their rows. If a table is full, all messages before the first one without a row
-        are counted before half of the table is folded."""
+        """Find the rows of messages, and call `add` with both.
+
+        If the limit of rows is reached, the messages before the first one without a row are added, then rows are
+        merged.
+        """
         if not len(columns):
             return
         before = [(each, len(each)) for each in self._counters.values()]
@@ -83,7 +86,7 @@ class MessageRows:
             add(columns, found)
 
     def _find(self, columns: Columns) -> Found:
-        """Return the rows, which may be new. Raises `TooManyRows`."""
+        """Return the counter rows of messages; new keys get new rows. Raises `TooManyRows`."""
         there, first, _ = first_and_last(columns.sender_of)
         senders = [(number, columns.senders[number]) for number in there[first.argsort()].tolist()]
         ends_of = [(number, self.connections.of_sender(sender), sender.stream.side or 0) for number, sender in senders]
@@ -99,7 +102,7 @@ class MessageRows:
         return Found(found, self._topic_rows.of_messages(columns, self.connections) if self._topic_rows else nothing)
 
     def new_connections(self, columns: Columns) -> Bool:
-        """Return whether each sender has the first counted message of its connection."""
+        """Return for each sender whether it sent the first counted message of its connection."""
         is_new = np.zeros(len(columns.senders), np.bool_)
         for number in np.flatnonzero(np.bincount(columns.sender_of)).tolist():
             ends = self.connections.of_sender(columns.senders[number])

@@ -1,4 +1,4 @@
-"""Peers of connections. A peer that reconnects keeps its name."""
+"""The peers of connections, for counting. A peer that reconnects keeps its name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zmtpscope.words import host_port
 
 
 class Peer(NamedTuple):
-    """A socket, known by its identity or else its address.
+    """A socket, identified by its identity or else by its address.
 
     `port` is None unless it listens: a client uses another port for each connection.
     """
@@ -23,7 +23,7 @@ class Peer(NamedTuple):
     socket_type: str | None
 
     def __str__(self) -> str:
-        """Write the peer as `127.0.0.1:5556 PUB` or `"worker-1" DEALER`."""
+        """Format the peer as `127.0.0.1:5556 PUB` or `"worker-1" DEALER`."""
         if self.identity:
             name = named(self.identity)
         else:
@@ -32,10 +32,10 @@ class Peer(NamedTuple):
 
 
 class ConnectionEnds:
-    """Both ends of a connection, as far as records describe them."""
+    """Both ends of a connection, with the details that records have shown so far."""
 
     def __init__(self, stream: Stream) -> None:
-        """`stream` is either direction of the connection."""
+        """Start without socket types and identities; `stream` is either direction of the connection."""
         self.number = stream.conn
         self.conn_id = stream.conn_id
         self.addresses = stream.ends
@@ -50,7 +50,7 @@ class ConnectionEnds:
 
     @property
     def peers(self) -> tuple[Peer, Peer]:
-        """Return both ends as peers. They never change after the first call."""
+        """Both ends as peers. They never change after the first use."""
         if self._peers is None:
             one, other = (self._peer(side) for side in (0, 1))
             self._peers = one, other
@@ -58,7 +58,7 @@ class ConnectionEnds:
 
     @property
     def listener(self) -> int:
-        """The side that identifies the service."""
+        """The side that listens, 0 or 1, by which a service is identified."""
         (_, one), (_, other) = self.addresses
         return listening_side((one, other))
 
@@ -70,7 +70,7 @@ class ConnectionEnds:
         return Peer(None, address, port if side == self.listener else None, socket_type)
 
     def __str__(self) -> str:
-        """Write the ends as `3 10.0.0.2:40122 SUB > 10.0.0.1:5556 PUB`."""
+        """Format the ends as `3 10.0.0.2:40122 SUB > 10.0.0.1:5556 PUB`."""
         ends = []
         for (address, port), peer in zip(self.addresses, self.peers, strict=True):
             words = [host_port(address, port)]
@@ -81,7 +81,7 @@ class ConnectionEnds:
 
 
 class Topic(NamedTuple):
-    """The messages of one sender with one topic. `name` None: without a topic, of any socket type."""
+    """Key of the messages that one sender sent with one topic. `name` None: messages without a topic."""
 
     sender: Peer
     name: bytes | None
@@ -102,8 +102,10 @@ class OpenConnections:
         return self.of_stream(Stream(*(values[name] for name in Stream._fields)))
 
     def of_sender(self, sender: Sender) -> ConnectionEnds:
-        """Return the ends of the connection of a sender, and learn their socket types from it. From the first message
-        on they keep their names."""
+        """Return the ends of the sender's connection, with the socket types that the sender knows.
+
+        From the first message on they keep their names.
+        """
         ends, side = self.of_stream(sender.stream), sender.stream.side or 0
         ends.learn(side, sender.socket_type, None)
         ends.learn(1 - side, sender.peer_socket_type, None)
@@ -111,5 +113,5 @@ class OpenConnections:
         return ends
 
     def end(self, conn: int) -> ConnectionEnds | None:
-        """Remove a closed connection and return its ends, or None if they are unknown."""
+        """Remove a closed connection and return its ends; None if it is unknown."""
         return self._ends.pop(conn, None)

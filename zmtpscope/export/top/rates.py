@@ -1,4 +1,4 @@
-"""Counts messages by topic, connection and peer, over intervals of capture time and in total.
+"""Count messages by topic, connection and peer, over intervals of capture time and in total.
 
 An interval ends with the first message after it, so the numbers depend on the order of records and not on the sizes of
 batches. The time of a message is that of its last octet, or of an earlier message if that is later: a message delayed
@@ -37,21 +37,20 @@ RELEVANT = ("greeting", "command", "connection")
 
 
 class Interval(NamedTuple):
-    """A period in nanoseconds since the epoch, without `end_ns`."""
+    """A period in nanoseconds since the epoch; `end_ns` is excluded."""
 
     start_ns: int
     end_ns: int
 
 
 class Rates:
-    """Counters of one capture.
+    """The counters of one capture. Call `feed` with each batch, then `finish`.
 
-    Call `feed` with each batch, then `finish`. Both yield the intervals that ended; read the numbers of an interval
-    before the next one.
+    Both yield the intervals that have ended; read the numbers of an interval before requesting the next one.
     """
 
     def __init__(self, interval_ns: int | None, most_rows: int = MAX_ROWS) -> None:
-        """Without `interval_ns`, one interval lasts from the first message to the last."""
+        """Without `interval_ns`, one interval contains all messages. `most_rows` limits each kind of key."""
         self.interval_ns = interval_ns
         self.topics = Counters[Topic](most_rows)
         self.connections = Counters[ConnectionEnds](most_rows)
@@ -78,7 +77,10 @@ class Rates:
         return int(self.topics.previous[SENT].sum())
 
     def feed(self, batch: Batch) -> Iterator[Interval]:
-        """Count a batch. Yields each interval that ends before the messages after it are counted."""
+        """Count the records of a batch.
+
+        Yields each interval that ends, before later messages are counted.
+        """
         order = batch.arranged()
         records = [
             (place, item) for place, item, _ in order.between if isinstance(item, Record) and item.type in RELEVANT
@@ -120,7 +122,7 @@ class Rates:
                 counters.read_messages()
 
     def tick(self, now: int) -> Iterator[Interval]:
-        """Advance the time; yields the current interval if it is over."""
+        """Set the time to `now` (ns); yield the current interval if it is over."""
         self._latest = max(self._latest, now)
         if self.interval_ns is None:
             return
@@ -136,7 +138,7 @@ class Rates:
             yield self._end_interval()
 
     def subscribers(self, topic: Topic | None) -> int | None:
-        """Return the number of connections with a matching subscription; None if the sender is no publisher."""
+        """Return how many connections have subscribed to a topic; None if its sender is no publisher."""
         if topic is None or topic.name is None or topic.sender.socket_type not in PUBLISHERS:
             return None
         return self.subscriptions.count(topic.sender, topic.name)
@@ -144,9 +146,10 @@ class Rates:
     # -- intervals ---------------------------------------------------------------------------------------------------
 
     def _ends_of_intervals(self, times: Int64) -> list[int]:
-        """Return the index after the last message of each interval, and of the batch.
+        """Return indexes that divide messages with these times into intervals: 0, the end of each interval, the end of
+        all.
 
-        The first is 0, since records before all messages belong to no interval.
+        `times` are not decreasing.
         """
         cuts: list[int] = []
         if self.interval_ns is not None:
@@ -178,9 +181,10 @@ class Rates:
     # -- records -----------------------------------------------------------------------------------------------------
 
     def _feed_record(self, record: Record, place: int, first_places: dict[int | None, int]) -> None:
-        """Count a record at a place of the batch.
+        """Count a record that precedes the message `place` of the batch.
 
-        After the first message of its connection, a record no longer changes the name of the peer.
+        `first_places` has the first message of each connection. After it, a record no longer changes the name of the
+        peer.
         """
         values = record.values
         conn = values["conn"]
@@ -200,7 +204,7 @@ class Rates:
     # -- messages ----------------------------------------------------------------------------------------------------
 
     def _count(self, columns: Columns) -> None:
-        """Update subscriptions from the messages of one interval, and count its other messages."""
+        """Count the messages of one interval; subscriptions and cancellations among them change the subscribers."""
         for place in np.flatnonzero(columns.marked).tolist():
             row, sender = int(columns.rows[place]), columns.senders[columns.sender_of[place]]
             topic = columns.messages.topic().octets[row]
@@ -231,7 +235,10 @@ class Rates:
     def _note(
         counters: Counters[Any], columns: Columns, rows: Int64, orders: Int64, firsts: Int64, lasts: Int64
     ) -> None:
-        """Record first and last messages of rows, which may occur more than once."""
+        """Store the first and last message of each of `rows`; a row may occur more than once.
+
+        `firsts` and `lasts` are indexes of messages, `orders` sort rows by their first messages.
+        """
         counters.note(rows, columns.times[firsts], orders)
         by_last = np.argsort(lasts, kind="stable")
         places = lasts[by_last]
@@ -243,7 +250,7 @@ class Rates:
 
 
 def changes_subscribers(record: Record) -> bool:
-    """Whether a record subscribes, cancels, or ends a connection with its subscriptions."""
+    """Whether a record is a SUBSCRIBE or CANCEL, or the end of a connection, which ends its subscriptions."""
     if record.type == "command":
         return record.values["name"] in ("SUBSCRIBE", "CANCEL")
     return record.type == "connection"

@@ -1,4 +1,4 @@
-"""Rows of counters for display, and as JSON lines."""
+"""The rows of `zmtpscope top` for tables, and as JSON lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from zmtpscope.records import to_text
 
 
 class Row(NamedTuple):
-    """A topic, connection or peer with its numbers in an interval or in total."""
+    """A topic, connection or peer with its numbers, in an interval or in total.
+
+    `counts` are those of the interval, `totals` those of the whole capture so far.
+    """
 
     key: Topic | ConnectionEnds | Peer | None
     """The counted object; None for all others together."""
@@ -40,7 +43,7 @@ class Row(NamedTuple):
     last: LastMessage | UnreadMessage | None
 
     def rate(self, count: int) -> float:
-        """Return a count per second."""
+        """Return `count` per second of the interval."""
         return count / self.seconds if self.seconds else 0.0
 
     @property
@@ -48,7 +51,7 @@ class Row(NamedTuple):
         return 0 if self.last is None else self.last.time
 
     def last_value(self, limit: int) -> str:
-        """Write the last message in about `limit` characters, after its topic unless the row is one topic."""
+        """Format the last message in about `limit` characters, after its topic unless the row is one topic."""
         if self.last is None:
             return ""
         last = self.last.read()
@@ -67,12 +70,12 @@ def value_text(last: LastMessage, limit: int) -> str:
 
 
 def interval_rows(rates: Rates, kind: str, seconds: float) -> list[Row]:
-    """Return the rows of the last interval, including rows without messages."""
+    """Return the rows of the last interval, an interval of `seconds`. Rows without messages are included."""
     return _rows(rates, kind, seconds, seconds, in_all=False)
 
 
 def total_rows(rates: Rates, kind: str, seconds: float, interval_seconds: float) -> list[Row]:
-    """Return the rows of the whole capture of `seconds`, including the current interval."""
+    """Return the rows of the whole capture, which took `seconds`. The current interval is included."""
     return _rows(rates, kind, seconds, min(seconds, interval_seconds), in_all=True)
 
 
@@ -117,7 +120,7 @@ def name_of(key: Topic | ConnectionEnds | Peer | None, folded: int) -> str:
 
 
 def with_senders(names: Sequence[str], keys: Sequence[Any]) -> list[str]:
-    """Add the sender if the messages have no topic, or if several senders use the topic."""
+    """Return the names of topics, with the sender if there is no topic or several senders use it."""
     counts = Counter(names)
     return [
         f"{name} of {key.sender}" if isinstance(key, Topic) and (key.name is None or counts[name] > 1) else name
@@ -192,7 +195,7 @@ KEY_FIELDS: dict[str, Any] = {
 
 
 def _of_its_kind(row: Row, kind: str) -> dict[str, Any]:
-    """Return the fields that only rows of one kind have."""
+    """Return the JSON fields that only rows of this kind have."""
     if kind == "topic":
         return {"subscribers": row.subscribers}
     connections = {} if kind == "connection" else {"connections": row.totals.connections}
@@ -200,7 +203,7 @@ def _of_its_kind(row: Row, kind: str) -> dict[str, Any]:
 
 
 def directions_of(counts: Counts, kind: str) -> dict[str, int]:
-    """Return messages and octets in each direction; for connections, as sent by side 0 and side 1."""
+    """Return messages and octets by direction; of connections, as sent by side 0 and side 1."""
     forth, back = ("0", "1") if kind == "connection" else ("sent", "received")
     return {
         f"messages_{forth}": counts.sent,

@@ -1,7 +1,7 @@
-"""Counts the connections of a publisher with a subscription that matches a topic.
+"""Count the connections of a publisher with a subscription that matches a topic.
 
-A subscription counts until the end of the interval in which it or its connection ends: the number includes every
-connection that could receive messages of the interval.
+A subscription counts until the end of the interval in which it is cancelled or its connection ends. The number
+therefore includes every connection that could receive messages of the interval.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Holders:
                 del self._sizes[len(name)]
 
     def count(self, topic: bytes) -> int:
-        """Return the number of connections with a subscription that is a prefix of `topic`."""
+        """Return how many connections have a subscription that is a prefix of `topic`."""
         sizes = [size for size in self._sizes if size <= len(topic)]
         found = [self.names[name] for size in sizes if (name := topic[:size]) in self.names]
         return len(found[0]) if len(found) == 1 else len(set().union(*found))
@@ -54,7 +54,7 @@ class Subscriptions:
         """Subscriptions that ended in the current interval."""
 
     def change(self, connection: ConnectionEnds, side: int, topic: bytes, entering: bool) -> None:
-        """Add a subscription of `side`, or cancel an equal one."""
+        """Add a subscription of `side`, or if not `entering` cancel an equal one."""
         topic = topic[:LONGEST_TOPIC]
         publisher = connection.peers[1 - side]
         counts = self._held[connection][1] if connection in self._held else Counter[bytes]()
@@ -95,6 +95,6 @@ class Subscriptions:
         self._ended = {}
 
     def count(self, publisher: Peer, topic: bytes) -> int:
-        """Return the number of a publisher's connections with a subscription that is a prefix of `topic`."""
+        """Return how many connections of a publisher have a subscription that is a prefix of `topic`."""
         holders = self._holders.get(publisher)
         return 0 if holders is None else holders.count(topic)

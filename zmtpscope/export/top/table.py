@@ -1,4 +1,4 @@
-"""The table of `zmtpscope top`, drawn by Rich. All texts are escaped beforehand, without markup."""
+"""Draw the table of `zmtpscope top` with Rich. All texts are escaped beforehand, without markup."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HELP = (
 
 
 def scaled(number: float) -> str:
-    """Write a number in at most six characters: `0.25`, `12`, `53.9k`, `1.20M`."""
+    """Format a number in at most six characters: `0.25`, `12`, `53.9k`, `1.20M`."""
     for scale, unit in SCALES:
         if number >= scale and number >= 10_000:
             shown = number / scale
@@ -50,7 +50,10 @@ def scaled(number: float) -> str:
 
 
 def columns_that_fit(columns: Sequence[Column], longest_name: int, width: int | None) -> list[Column]:
-    """Drop less important columns first. Names get up to `SPARED_NAME` characters before optional columns get any."""
+    """Return the columns that fit in `width`; less important columns are dropped first.
+
+    Names get up to `SPARED_NAME` characters before optional columns get any.
+    """
     shown = list(columns)
     least = {"name": min(longest_name, SPARED_NAME), "from": MIN_NAME, "last": MIN_VALUE}
     while width is not None:
@@ -63,7 +66,10 @@ def columns_that_fit(columns: Sequence[Column], longest_name: int, width: int | 
 
 
 def table_of(view: View, rows: Sequence[Row], width: int | None = None, selected: int | None = None) -> Table:
-    """Lay out rows as a table; `width` None: as wide as the contents."""
+    """Return rows as a Rich table.
+
+    `width` None: as wide as the contents. `selected` is the index of the row with the cursor.
+    """
     columns = columns_that_fit(view.columns, _longest(view.columns[0], rows), width)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
     if view.kind == "topic" and all(column.name != "from" for column in columns):

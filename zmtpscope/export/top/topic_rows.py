@@ -1,8 +1,8 @@
-"""Finds the rows of the topics of many messages at once.
+"""Find the counter rows of the topics of many messages at once.
 
-A hash table answers most lookups first, for whole columns: a topic of up to 32 octets is read as four words, and their
-hash is its place. The words are compared, so that colliding topics stay separate. A topic that is not in its place is
-looked up in the dictionary and replaces the entry.
+A hash table answers most lookups, for whole columns: a topic of up to 32 octets is read as four words, and their hash
+is its index. The words are compared, so that colliding topics stay separate. A topic that is missing in the hash table
+is looked up in the dictionary, and replaces the entry.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MIN_MESSAGES = 64
 
 
 class TopicRows:
-    """The rows of topics of all senders. An unknown topic gets a new row."""
+    """The counter rows of the topics of all senders. An unknown topic gets a new row."""
 
     def __init__(self, topics: Counters[Topic]) -> None:
         self._topics = topics
@@ -36,13 +36,13 @@ class TopicRows:
         self._numbers: dict[Peer, int] = {}
 
     def clear(self) -> None:
-        """Forget all rows, since the table has renumbered them."""
+        """Forget all rows, since the counters have renumbered them."""
         self._rows.clear()
         self._numbers.clear()
         self._senders[:] = -1
 
     def of_messages(self, columns: Columns, connections: OpenConnections) -> Int64:
-        """Return the row of each message's topic. Raises `TooManyRows`."""
+        """Return the counter row of each message's topic. Raises `TooManyRows`."""
         messages, sender_of = columns.messages, columns.sender_of.astype(np.int64)
         peers: dict[int, Peer] = {}
         for number in np.flatnonzero(np.bincount(sender_of)).tolist():
@@ -63,10 +63,9 @@ class TopicRows:
         return found
 
     def rows(self, peers: dict[int, Peer], sender_of: Int64, data: bytes, starts: Int64, sizes: Int64) -> Int64:
-        """Return the row of each topic `data[start : start + size]` of the sender `peers[number]` with the number in
-        `sender_of`.
+        """Return the counter row of each topic `data[start : start + size]`. Raises `TooManyRows`.
 
-        Raises `TooManyRows`.
+        `sender_of` has the number of each topic's sender, `peers` the peer by this number.
         """
         longest = min(int(sizes.max()), WORD * MAX_WORDS)
         count = max(1, -(-longest // WORD))

@@ -1,4 +1,4 @@
-"""Kind of rows, order, filter, pinned rows; and the keys that change them."""
+"""The view of `zmtpscope top`: kind of rows, order, filter, pinned rows; and the keys that change them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from zmtpscope.export.top.rows import Row
 
 
 class Column(NamedTuple):
-    """A column. Rows are sorted by `value`, which is also shown if it is a number."""
+    """A column of the table, selected by `letter`.
+
+    Rows are sorted by `value`, which is also shown if it is a number.
+    """
 
     name: str
     letter: str
@@ -106,12 +109,11 @@ class View:
 
     @property
     def column(self) -> Column:
-        """Column to sort by; the rate if the current kind does not have it."""
+        """The column to sort by; the rate if the current kind of rows lacks it."""
         return next((column for column in self.columns if column.name == self.sort), RATE)
 
     def select(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows to show, in order: pinned rows, rows that match the filter, and last the row of all
-        others."""
+        """Return the rows to show, in order: pinned rows, rows that match the filter, last the row of merged keys."""
         wanted = (self.filter if self.typed is None else self.typed).casefold()
         found = [row for row in rows if not wanted or wanted in f"{row.name} {_sender(row)}".casefold()]
         value, descending = self.column.value, (self.column.name not in ASCENDING) != self.reverse
@@ -123,13 +125,16 @@ class View:
         return on_top + [row for row in found if row.key is None or row.key not in self.pinned]
 
     def follow(self, shown: Sequence[Row]) -> None:
-        """Move the cursor to the row that it followed, or stay at the same place if that row is hidden."""
+        """Move the cursor to the row that it follows, or leave its position if that row is hidden."""
         places = (place for place, row in enumerate(shown) if row.key == self.followed)
         place = self.selected if self.followed is None else next(places, self.selected)
         self.selected = max(0, min(len(shown) - 1, place))
 
     def press(self, key: str, shown: Sequence[Row], page: int) -> bool:
-        """Handle a key; return False to quit. `page` rows of `shown` are visible."""
+        """Process a pressed key; return False to quit.
+
+        `shown` are the current rows, of which `page` are visible.
+        """
         if self.typed is not None:
             self._type(key)
             return True
