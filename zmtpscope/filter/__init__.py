@@ -1,4 +1,4 @@
-"""Filters of records, which all commands share: `topic == "prices" and size > 1KiB`."""
+"""Filters of records, such as `topic == "prices" and size > 1KiB`, for all commands."""
 
 from zmtpscope.filter.filter import Filter
 from zmtpscope.filter.tokens import FilterError

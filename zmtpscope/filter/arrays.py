@@ -23,7 +23,7 @@ Fits = tuple[Bool, Bool, Bool]
 
 
 def fits_of(column: Column, predicate: Predicate, rows: Int64) -> Fits | None:
-    """Return which values fit a predicate; None if arrays cannot evaluate it."""
+    """Return which values of `rows` in a column fit a predicate; None if arrays cannot evaluate it."""
     if isinstance(column, Lists):
         return _lists_fit(column, predicate, rows)
     if isinstance(column, Integers):
@@ -57,7 +57,7 @@ def _lists_fit(column: Lists, predicate: Predicate, rows: Int64) -> Fits | None:
 
 
 def _numbers_fit(values: NDArray[Any], predicate: Predicate) -> Bool | None:
-    """Return which numbers fit a predicate, or None if that is not decided by arrays."""
+    """Return a mask of the numbers that fit a predicate; None if arrays cannot evaluate it."""
     if isinstance(predicate, OneOf):
         return _any_fits([_numbers_fit(values, each) for each in predicate.predicates])
     if isinstance(predicate, IsThere):
@@ -75,8 +75,10 @@ def _numbers_fit(values: NDArray[Any], predicate: Predicate) -> Bool | None:
 
 
 def _octets_fit(column: Octets, predicate: Predicate, rows: Int64) -> Bool | None:
-    """Return which texts or octets satisfy ==, !=, `in`, `contains` with octets, or a field name alone; None for
-    another predicate."""
+    """Return a mask of the texts or octets that fit a predicate; None if arrays cannot evaluate it.
+
+    They can evaluate ==, !=, `in`, `contains` with octets, and a field name alone.
+    """
     if isinstance(predicate, OneOf):
         return _any_fits([_octets_fit(column, each, rows) for each in predicate.predicates])
     if isinstance(predicate, IsThere):
@@ -96,7 +98,7 @@ def _any_fits(found: list[Bool | None]) -> Bool | None:
 
 
 def _equal(column: Octets, wanted: bytes, rows: Int64) -> Bool:
-    """Return which octets are equal to one text; unknown octets are at no index of the column."""
+    """Return a mask of the rows whose octets are equal to `wanted`. Rows without a value are not equal."""
     equal = np.zeros(len(rows), np.bool_)
     candidates = np.arange(len(rows)) if column.known is None else np.flatnonzero(column.known[rows])
     index = column.index[rows[candidates]]
@@ -128,7 +130,7 @@ def _containing(column: Octets, part: bytes, rows: Int64) -> Bool:
 
 
 def _pieces_with(octets: bytes, part: bytes, starts: list[int], stops: list[int]) -> list[int]:
-    """Return the sorted pieces `starts[i]:stops[i]` that contain `part`."""
+    """Return the indexes i of the sorted pieces `octets[starts[i]:stops[i]]` that contain `part`."""
     found = []
     piece = 0
     while piece < len(starts) and (at := octets.find(part, starts[piece])) >= 0:
@@ -140,8 +142,10 @@ def _pieces_with(octets: bytes, part: bytes, starts: list[int], stops: list[int]
 
 
 def different(column: Octets, rows: Int64) -> tuple[Int64, Int64] | None:
-    """Return a row for each distinct value, and the index of each row's value. All rows must have a value. None if
-    values are too long, or arrays cannot distinguish them."""
+    """Return one row for each distinct value in `rows`, and for each row the index of its value.
+
+    All rows must have a value. None if values are too long, or if hashes collide.
+    """
     index = column.index[rows]
     starts, sizes = column.starts[index], column.sizes[index]
     longest = int(sizes.max(initial=0))

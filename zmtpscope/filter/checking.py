@@ -1,4 +1,4 @@
-"""Check the names and types of a parsed filter, and convert it to conditions."""
+"""Check the names and types of a parsed filter, and convert it to conditions that can be evaluated."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ _UNORDERED = (Type.ADDRESS, Type.TRUTH)
 
 
 def operand_of(text: str) -> Operand:
-    """Return a field with slices, or a function of it, for outputs. Raises `FilterError`."""
+    """Parse a field with slices, or a function of it, for outputs such as columns. Raises `FilterError`."""
     return Checker(text).operand(parse_operand(text))
 
 
 class Checker:
-    """Checks a parsed filter. `text` is the filter, for error messages."""
+    """Checks a parsed filter and converts it to conditions. `text` is the filter, for error messages."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def condition(self, written: Expression) -> Condition:
-        """Check a condition and return its executable form. Raises `FilterError`."""
+        """Convert a parsed expression to a condition that can be evaluated. Raises `FilterError`."""
         if isinstance(written, Not):
             return Inverted(self.condition(written.of))
         if isinstance(written, Both):
@@ -100,14 +100,17 @@ class Checker:
         return None
 
     def _means_field(self, operand: Operand, right: Value) -> bool:
-        """Whether a word after an operator is a field: one of the same type, or the only possible meaning."""
+        """Whether the word after an operator is a field name, and not a value.
+
+        It is if it names a field of the same type, or if it cannot be a value.
+        """
         field = self._field_named(right)
         if field is None or right.token.text in _words(operand):
             return False
         return field.type is operand.type or operand.type not in _SEARCHED
 
     def operand(self, written: Written) -> Operand:
-        """Check an operand and return its executable form. Raises `FilterError`."""
+        """Convert a parsed operand to one that can be evaluated. Raises `FilterError`."""
         if isinstance(written, Call):
             inner = self.operand(written.operand)
             if inner.type not in _SEARCHED:
@@ -219,7 +222,7 @@ def _compare(operand: Operand, name: str) -> Compare:
 
 
 def _field(name: str, steps: tuple[Slice | str, ...]) -> FieldOperand | None:
-    """Return the field with a name, or the member of a payload with this path."""
+    """Return the field `name` with its slices, or the member of a payload with this path; None if there is neither."""
     field = FIELDS.get(name)
     if field is None and name.startswith(f"{PAYLOAD}."):
         field, steps = FIELDS[PAYLOAD], (*name.removeprefix(f"{PAYLOAD}.").split("."), *steps)
@@ -227,7 +230,7 @@ def _field(name: str, steps: tuple[Slice | str, ...]) -> FieldOperand | None:
 
 
 def described(operand: Operand) -> FilterField:
-    """Return the field that determines the syntax of values to compare with an operand."""
+    """Return the field that determines how values are written that are compared with an operand."""
     if isinstance(operand, Applied):
         inner = described(operand.operand)
         return replace(inner, name=f"{operand.function}({inner.name})", type=operand.type, scale=1, shift=0)
@@ -235,7 +238,10 @@ def described(operand: Operand) -> FilterField:
 
 
 def _as_text(operand: Operand) -> FilterField:
-    """Return the field for comparisons within values; parts of payloads are text of any content."""
+    """Return the field for comparisons with a slice or member of an operand.
+
+    Members of payloads have the type text, but match values of any type.
+    """
     field = described(operand)
     return replace(field, type=Type.TEXT) if field.type is Type.MEMBERS else field
 
@@ -247,9 +253,10 @@ MISSING = "matches needs google-re2, of the extra regex: pip install 'zmtpscope[
 
 
 def pattern(expression: bytes, token: Token, text: str) -> Matches:
-    """Compile `expression` to match anywhere in a text, ignoring case.
+    """Compile a regular expression to match anywhere in a text, ignoring case.
 
-    Raises `FilterError` if the expression is invalid or google-re2 is not installed.
+    `token` is its position in the filter `text`. Raises `FilterError` if the expression is invalid or google-re2 is not
+    installed.
     """
     try:
         import re2  # slow to load

@@ -1,7 +1,7 @@
 """Conditions on one record, with resolved names and types (docs/filters.md).
 
-A comparison with a field without a value is false, and `not` inverts this. If there are several values, one must fit;
-`!=` and `all` require all, and at least one.
+A comparison with a field without a value is false, and `not` makes it true. If a field has several values, one of them
+must fit; `!=` and `all` require that there is a value and that all fit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMPARE: dict[str, Compare] = {
 
 @dataclass(frozen=True, slots=True)
 class IsThere:
-    """Fits any value except `false`."""
+    """Predicate for a field name alone: true for any value except `false`."""
 
     def __call__(self, value: Any) -> bool:
         return value is not False
@@ -50,7 +50,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Fits a value between two limits, which are both included."""
+    """Predicate: a value is between two limits, which are both included."""
 
     low: Any
     high: Any
@@ -61,7 +61,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Fits a value that one of several predicates fits."""
+    """Predicate: a value fits any of several predicates."""
 
     predicates: tuple[Predicate, ...]
 
@@ -71,7 +71,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class InNetwork:
-    """Fits an address in a network, or outside it if `inverted`."""
+    """Predicate: an address is in a network, or with `is_inverted` outside of it."""
 
     network: Network
     is_inverted: bool = False
@@ -87,19 +87,19 @@ class Contains:
     part: Any
 
     def __call__(self, value: Any) -> bool:
-        """Return whether text or octets fit; other types never do."""
+        """Return whether a text or octets contain the part; false for values of other types."""
         return type(value) is type(self.part) and self.part in value
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Fits a text that matches a pattern anywhere; `checking.pattern` compiles it."""
+    """Predicate: a text matches a regular expression anywhere; `checking.pattern` compiles it."""
 
     in_text: Any
     in_octets: Any
 
     def __call__(self, value: Any) -> bool:
-        """Return whether text or octets fit; other types never do."""
+        """Return whether a text or octets match; false for values of other types."""
         if isinstance(value, str):
             return self.in_text.search(value) is not None
         return isinstance(value, bytes) and self.in_octets.search(value) is not None
@@ -109,7 +109,10 @@ Predicate = IsThere | Comparison | Within | OneOf | InNetwork | Contains | Match
 
 
 def bounds(predicate: Predicate) -> tuple[int | None, int | None, bool] | None:
-    """Return (lowest, highest, inverted) of matching numbers, both included; None if no such interval exists."""
+    """Return the numbers that fit a predicate as (lowest, highest, inverted), both included.
+
+    Inverted: the numbers outside of the interval fit. None if the predicate is no interval of numbers.
+    """
     if isinstance(predicate, Within) and isinstance(predicate.low, int | Fraction):
         return math.ceil(predicate.low), math.floor(predicate.high), False
     if not isinstance(predicate, Comparison) or not isinstance(predicate.other, int | Fraction):
@@ -125,12 +128,15 @@ def bounds(predicate: Predicate) -> tuple[int | None, int | None, bool] | None:
 
 
 def of_members(compare: Compare) -> Compare:
-    """Compare payload values of unknown type: two values that cannot be compared fulfil only `!=`."""
+    """Return a comparison for payload members, whose types are unknown.
+
+    Two values that cannot be compared fulfil only `!=`.
+    """
     return lambda value, other: compare(value, other) if are_alike(value, other) else compare is operator.ne
 
 
 def are_alike(value: Any, other: Any) -> bool:
-    """Whether both are numbers, or of the same type. Truth values are not numbers."""
+    """Whether two values are both numbers, or have the same type. Truth values are not numbers."""
     numbers = (int, float)
     if isinstance(value, bool) or isinstance(other, bool):
         return isinstance(value, bool) and isinstance(other, bool)
@@ -144,7 +150,7 @@ def are_alike(value: Any, other: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FieldOperand:
-    """A field, with slices or members of it."""
+    """The values of a field, or slices or members of these values."""
 
     field: FilterField
     steps: tuple[Slice | str, ...] = ()
@@ -155,11 +161,11 @@ class FieldOperand:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Record fields from which the field is derived."""
+        """The record fields from which the values are derived."""
         return frozenset(self.field.reads)
 
     def values(self, record: Values) -> Iterable[Any]:
-        """Yield the values of a record after all steps."""
+        """Yield the values of a record, after applying slices and members."""
         found = self.field.values(record)
         if self.type is Type.MEMBERS:
             return _members(found, self.steps)
@@ -180,7 +186,7 @@ def _sliced(value: Any, step: Slice) -> Any:
 
 
 def _members(found: Iterable[Any], steps: tuple[Slice | str, ...]) -> list[Any]:
-    """Yield the members of a value. Each list on the way stands for all of its elements."""
+    """Return the members that `steps` select. A list stands for all of its elements."""
     for step in steps:
         following: list[Any] = []
         for value in found:
@@ -202,7 +208,7 @@ class Applied:
 
     @property
     def type(self) -> Type:
-        """A number for `len`, otherwise the type of the operand."""
+        """The type of the results: a number for `len`, otherwise the type of the operand."""
         return Type.NUMBER if self.function == "len" else self.operand.type
 
     @property
@@ -239,7 +245,7 @@ Operand = FieldOperand | Applied
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A comparison: `predicate` is true for any value of the operand, or for all with `is_all`."""
+    """Condition: `predicate` is true for any value of the operand or, with `is_all`, for all values."""
 
     operand: Operand
     predicate: Predicate
@@ -259,7 +265,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class ComparedFields:
-    """Pairs of values of two operands compare: any pair, or all."""
+    """Condition: `compare` is true for any pair of values of two operands or, with `is_all`, for all pairs."""
 
     left: Operand
     right: Operand
@@ -290,7 +296,7 @@ class Inverted:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """True if all conditions are true."""
+    """Condition: all parts are true."""
 
     parts: tuple[Condition, ...]
 
@@ -304,7 +310,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """True if any condition is true."""
+    """Condition: any part is true."""
 
     parts: tuple[Condition, ...]
 

@@ -87,6 +87,6 @@ EXAMPLES = {_FIELD.findall(each)[0]: each for each in re.split(r";\s*|\n+", OF_F
 
 
 def example_of(name: str, record: str | None) -> str:
-    """Return an example for records of a type (None: any)."""
+    """Return an example filter for a field, which matches records of this type (None: any type)."""
     given = EXAMPLES.get(f"{record}.{name}") or EXAMPLES.get(name)
     return given or (f"{name} > 0" if FIELDS[name].type is Type.NUMBER else name)

@@ -1,4 +1,4 @@
-"""Find the possible tokens at a position of an incomplete filter."""
+"""Find the tokens that a user can type next in an incomplete filter."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ _SIGN = re.compile(r"[=!<>&|]$")
 
 
 class Expected(NamedTuple):
-    """The tokens that can replace the characters `start..stop`: `what` is their kind, `typed` the characters typed so
-    far. The other fields are those of `Next`."""
+    """The tokens that a user can type in place of the characters `start..stop` of a filter.
+
+    `what` is the kind of token, `typed` the characters typed so far. The other fields are those of `Next`, of which
+    `operand` is `left`.
+    """
 
     what: What
     start: int
@@ -30,7 +33,7 @@ class Expected(NamedTuple):
 
 
 def expected(text: str, place: int) -> Expected:
-    """Return what a filter may contain at a position of `text`."""
+    """Return the tokens that a user can type at the character `place` of the filter `text`."""
     before = text[:place]
     start = _open_quote(before)
     if start is not None:
@@ -44,7 +47,7 @@ def expected(text: str, place: int) -> Expected:
 
 
 def _open_quote(text: str) -> int | None:
-    """Return the start of an unclosed quoted text, or None."""
+    """Return the index of the quote of an unclosed quoted text, or None."""
     try:
         tokens(text)
     except FilterError as error:
@@ -53,7 +56,7 @@ def _open_quote(text: str) -> int | None:
 
 
 def _after(text: str) -> Expected:
-    """Return what may follow complete words."""
+    """Return the tokens that a user can type after `text`, which ends with a complete word."""
     with suppress(FilterError):
         what, left, joiners, inside = parse_next(text)
         operand = None if left is None else Checker(text).operand(left)

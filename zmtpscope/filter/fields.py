@@ -1,6 +1,6 @@
 """The fields of filters: all fields of records, fields derived from them, and Wireshark's names.
 
-A field has the values in a record, or none if it is null or the record type does not have it.
+A field has no values if it is null or if the record type lacks it; a list has one value for each element.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from zmtpscope.records import RECORDS, SECOND, to_text
 
 
 class WiresharkName(NamedTuple):
-    """A field name of Wireshark. `version` is the IP version that its addresses must have."""
+    """A field name of Wireshark, for our field `ours`.
+
+    A number n in a filter means n * `scale` + `shift` of our field. `version` is the IP version that its addresses must
+    have.
+    """
 
     name: str
     ours: str
@@ -79,11 +83,15 @@ class Type(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FilterField:
-    """A field. `records` are the record types that have it, `reads` the record fields that it is derived from.
+    """A field of filters.
 
-    Its values are all values of `reads`, or the result of `derive`; for structs `member`; only values that `accept`
-    accepts. `unit_ns` is the unit of a time or duration. A plain number n in a filter means n * `scale` + `shift` of
-    the field.
+    - `records`: the record types that have it
+    - `reads`: the record fields from which it is derived
+    - `derive`: computes its values; without it they are the values of `reads`
+    - `member`: for structs, the member whose values are taken
+    - `accept`: selects values
+    - `unit_ns`: the unit of a time or duration
+    - `scale`, `shift`: a number n in a filter means n * `scale` + `shift`
     """
 
     name: str
@@ -103,7 +111,7 @@ class FilterField:
     alias_of: str | None = None
 
     def values(self, record: Values) -> Iterable[Any]:
-        """Yield the values of a record, without nulls."""
+        """Yield the values of this field in a record, without nulls."""
         if record["record"] not in self.records:
             return ()
         found = self.derive(record) if self.derive is not None else self._values_read(record)
@@ -141,7 +149,7 @@ USUAL = ("connection", "message")
 
 
 def _of_records() -> Iterable[FilterField]:
-    """Yield the fields of `zmtpscope.records`, with members of structs as fields."""
+    """Yield the fields of all record types in `zmtpscope.records`, and the members of structs as fields."""
     holders: dict[str, list[str]] = {}
     for type_ in RECORDS.values():
         for field in type_.fields:
@@ -255,7 +263,7 @@ FIELDS = _all_fields()
 
 
 def other_names(name: str, record: str | None) -> list[str]:
-    """Return the aliases of a field or its members, in records of a type (None: any)."""
+    """Return other names of a field or its members, in records of a type (None: any type)."""
     return [
         field.name
         for field in FIELDS.values()

@@ -10,7 +10,7 @@ from zmtpscope.records import RECORDS
 
 
 class Filter:
-    """A filter expression (docs/filters.md). Raises `FilterError`."""
+    """A compiled filter expression (docs/filters.md). Raises `FilterError` if it is invalid."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -21,12 +21,12 @@ class Filter:
         return self.condition.reads
 
     def holds(self, record: Values) -> bool:
-        """Whether the filter matches a record, given as fields by name with octets as bytes."""
+        """Return whether the filter matches a record, given as fields by name with octets as bytes."""
         return self.condition.holds(record)
 
 
 def types_of(condition: Condition) -> frozenset[str]:
-    """Record types with the fields of the condition; no others can match."""
+    """Return the record types that have the fields of a condition; records of other types cannot match."""
     if isinstance(condition, Every):
         return frozenset(RECORDS).intersection(*map(types_of, condition.parts))
     if isinstance(condition, Either):

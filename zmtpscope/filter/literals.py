@@ -1,4 +1,4 @@
-"""Convert literals in filters to the type that they are compared with."""
+"""Convert the literals in a filter to the type of the field with which they are compared."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def literal(field: FilterField, token: Token, text: str) -> Any:
-    """Parse the value of a field. Raises `FilterError`."""
+    """Convert a literal to a value of `field`. Raises `FilterError`; `text` is the filter."""
     try:
         return _READERS[field.type](field, token)
     except ValueError as error:
@@ -53,7 +53,7 @@ def _duration(field: FilterField, token: Token) -> int | Fraction:
 
 
 def _split(token: Token) -> tuple[Fraction, str]:
-    """Split a number from its unit; they may be separated (`1.5 KiB`)."""
+    """Split a number from its unit; a space may separate them (`1.5 KiB`)."""
     text = token.text if token.kind is Kind.WORD else token.value.decode("utf-8", "replace").replace(" ", "")
     if _HEX.fullmatch(text):
         return Fraction(int(text, 16)), ""
@@ -115,7 +115,7 @@ def _address(field: FilterField, token: Token) -> Network:
 
 @lru_cache(maxsize=65_536)
 def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Parse an address as written in records, or return None."""
+    """Parse an IP address as written in records; None if it is no address."""
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -123,8 +123,10 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _member(field: FilterField, token: Token) -> Any:
-    """Parse a literal for a payload member. Members have their own types: numbers, booleans and null are compared
-    with values of the same type only."""
+    """Convert a literal that is compared with a member of a payload.
+
+    Members have the types of JSON: numbers, booleans and null are compared with values of the same type only.
+    """
     if token.kind is Kind.STRING:
         return token.value.decode("utf-8", "backslashreplace")
     if token.text in ("true", "false"):

@@ -1,8 +1,8 @@
-"""Evaluate a filter on many rows at once: conditions over columns, by the rules of `conditions.py`.
+"""Evaluate a filter on many records of one type at once: conditions over columns, as `conditions.py` defines them.
 
-The cost of a condition depends on the fields that it reads. Numbers and whole texts are compared as arrays. A condition
-on words, which have few values, is evaluated once for each combination of words, and a condition on one text once for
-each distinct text. All other conditions are evaluated row by row, last, and only for rows that are still undecided.
+The cost of a condition depends on the fields that it reads. Numbers and complete texts are compared as arrays. A
+condition on columns with few values is evaluated once for each combination of values, and a condition on one text once
+for each distinct text. All other conditions are evaluated row by row, last, and only for rows that are still undecided.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from zmtpscope.filter.fields import CAPTURE_START, FilterField
 
 
 class Rows:
-    """Evaluates conditions on rows. `start` is the time of the first packet of the capture, if known."""
+    """Evaluates conditions on the rows of `columns`.
+
+    `start` is the time of the first packet of the capture, if known.
+    """
 
     def __init__(self, columns: FieldColumns, start: int | None) -> None:
         self.columns = columns
@@ -50,7 +53,7 @@ class Rows:
         return self._one_by_one(condition, columns, rows)
 
     def _joined(self, condition: Every | Either, rows: Int64) -> Bool:
-        """Evaluate the cheapest parts first, each only for rows that earlier parts left undecided."""
+        """Evaluate the parts of `and` or `or`, cheapest first, each only for rows that earlier parts left undecided."""
         decides = isinstance(condition, Either)
         held = np.full(len(rows), not decides)
         undecided = np.arange(len(rows))
@@ -63,13 +66,13 @@ class Rows:
         return held
 
     def _cost(self, condition: Condition) -> int:
-        """Rank by cost: numbers and words, then texts, then computed values."""
+        """Return the rank of a condition by cost: numbers and words, then texts, then computed values."""
         return max((COSTS.get(name, 0) for name in condition.reads), default=0)
 
     # -- comparisons as arrays ---------------------------------------------------------------------------------------
 
     def _as_arrays(self, condition: Compared, rows: Int64) -> Bool | None:
-        """Return a mask, or None if arrays cannot evaluate the condition."""
+        """Evaluate a comparison as arrays; return a mask, or None if arrays cannot evaluate it."""
         operand = condition.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None
@@ -91,7 +94,10 @@ class Rows:
         return all_ & some if condition.is_all else any_
 
     def column(self, field: FilterField, name: str) -> Column | None:
-        """Return a column with all values of a field; None if the field is computed."""
+        """Return the column with the values of a field; None if the field is computed.
+
+        `name` is the record field that it reads.
+        """
         if field.name == "size" and name == "sizes":
             sizes = self.columns["sizes"]
             assert isinstance(sizes, Lists)
@@ -127,8 +133,10 @@ class Rows:
         return held
 
     def _by_payloads(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
-        """Evaluate once for all rows without a payload and, if the summary is not read, once for all rows with plain
-        text."""
+        """Evaluate a condition on payloads once for all rows without a payload.
+
+        Rows with plain text have equal results too, unless the condition reads the summary.
+        """
         (column,) = columns.values()
         assert isinstance(column, Payloads)
         inside = column.inside[rows]
@@ -152,7 +160,7 @@ COSTS = {"topic": 1, "envelope": 2, "bodies": 2, "payload": 3}
 
 
 def _codes(column: Column, rows: Int64) -> tuple[int, NDArray[Any]]:
-    """Return the number of distinct words, and the index of each row's word."""
+    """Return the number of distinct words in a column, and for each of `rows` the index of its word."""
     if isinstance(column, Words):
         return len(column.words), column.codes[rows]
     assert isinstance(column, Booleans)
@@ -160,7 +168,7 @@ def _codes(column: Column, rows: Int64) -> tuple[int, NDArray[Any]]:
 
 
 def _first_of_each(codes: Int64) -> tuple[Int64, NDArray[Any]]:
-    """Return the first row of each distinct code, and by row the index of its code."""
+    """Return the first row of each distinct code, and for each row the index of its code among the distinct ones."""
     if not len(codes) or int(codes.max()) > 4 * len(codes):
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
         return first, which

@@ -22,8 +22,11 @@ R = TypeVar("R", MessageTable, FrameTable)
 
 
 class Selection:
-    """Records and rows of `batch` that match as outputs show them: secrets masked, bodies as limited by `options`.
-    `start` is the time of the first packet of the capture, if known."""
+    """The records and rows of `batch` that match a filter.
+
+    Values are those that outputs show: secrets are masked, and bodies are limited by `options`. `start` is the time of
+    the first packet of the capture, if known.
+    """
 
     def __init__(self, filter: Filter, batch: Batch, options: Options, start: int | None) -> None:
         self.batch = batch
@@ -50,8 +53,10 @@ def records_that_fulfil(filter: Filter, batch: Batch, options: Options, start: i
 
 
 def with_messages(filter: Filter, batch: Batch, options: Options, start: int | None) -> Batch:
-    """Keep only the matching messages, for counting. Other records and subscription messages remain, because they
-    identify the receivers."""
+    """Return the batch with only the matching messages, for counting.
+
+    Other records and subscription messages remain, because they identify the receivers.
+    """
     rows = _messages_that_fulfil(filter, batch, options, start)
     for run in batch.messages:
         rows[id(run)] |= (run.flags[run.first] & MARKED) != 0
@@ -59,7 +64,7 @@ def with_messages(filter: Filter, batch: Batch, options: Options, start: int | N
 
 
 def _messages_that_fulfil(filter: Filter, batch: Batch, options: Options, start: int | None) -> dict[int, Bool]:
-    """Return a mask by the id of each table."""
+    """Return a mask of the matching messages, for each table by its `id()`."""
     return _rows_that_fulfil(filter, MessageColumns.of(batch, options), start) if batch.messages else {}
 
 

@@ -46,8 +46,10 @@ DEEPEST = 50
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`length` octets, characters or elements from `start` on (None: to the end); a negative `start` counts from the
-    end."""
+    """A slice: `length` octets, characters or elements from `start` on (None: to the end).
+
+    A negative `start` counts from the end. `is_element`: one element, as in `[2]`.
+    """
 
     start: int
     length: int | None
@@ -57,7 +59,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A name with slices and quoted member names."""
+    """A field name with slices and quoted member names, at the characters `start..stop` of the filter."""
 
     name: str
     steps: tuple[Slice | str, ...]
@@ -67,7 +69,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Quoted text or a word."""
+    """A value in a filter: a quoted text or a word."""
 
     token: Token
 
@@ -82,7 +84,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of one operand."""
+    """A function of one operand: `len(topic)`."""
 
     function: str
     operand: Operand
@@ -95,7 +97,7 @@ Operand = Path | Value | Call
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A range of values; both limits are included."""
+    """A range of values, `1..5`; both limits are included."""
 
     low: Value
     high: Value
@@ -103,9 +105,9 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A comparison, or a test for presence if there is no operator. `right` has several members for "in".
+    """A comparison or, without `operator`, a test whether the field has a value.
 
-    `quantifier` is "any", "all" or None.
+    `right` has several members for "in". `quantifier` is "any", "all" or None.
     """
 
     left: Operand
@@ -122,7 +124,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Two expressions joined by "and" or "or"."""
+    """Two or more expressions joined by `word`, "and" or "or"."""
 
     word: str
     parts: tuple[Expression, ...]
@@ -144,9 +146,11 @@ class What(Enum):
 class Next(NamedTuple):
     """The tokens that may follow an incomplete filter.
 
-    `left` is the preceding operand if a comparison follows. `joiners` (and, or) are also possible, or alone. `inside`
-    is the place of a field: an argument of a function ("("), after `any` or `all`, which require a comparison ("any"),
-    or a complete test ("").
+    - `what`: the kind of the next token
+    - `left`: the operand on the left if a comparison follows
+    - `joiners`: "and" and "or" if they are possible too
+    - `inside`: where a field stands: as an argument of a function ("("), after `any` or `all`, which require a
+      comparison ("any"), or as a complete test ("")
     """
 
     what: What
@@ -156,12 +160,12 @@ class Next(NamedTuple):
 
 
 def parse(text: str) -> Expression:
-    """Parse a filter. Raises `FilterError`."""
+    """Parse a filter into a tree. Raises `FilterError`."""
     return _Parser(text).filter()
 
 
 def parse_next(text: str) -> Next:
-    """Return the tokens that may follow a part of a filter. Raises `FilterError` if it is no sequence of tokens."""
+    """Return the tokens that may follow an incomplete filter. Raises `FilterError` if the text has no tokens."""
     parser = _Parser(text)
     with suppress(FilterError):  # it is incomplete
         parser.filter()
@@ -169,7 +173,7 @@ def parse_next(text: str) -> Next:
 
 
 def parse_operand(text: str) -> Operand:
-    """Parse an operand. Raises `FilterError`."""
+    """Parse an operand without a comparison: `topic[0:4]`. Raises `FilterError`."""
     return _Parser(text).operand_alone()
 
 
@@ -217,7 +221,7 @@ class _Parser:
         )
 
     def may_follow(self, *following: Any) -> None:
-        """Note the tokens that may follow, if all tokens are read."""
+        """Store which tokens may follow, if the end of the filter is reached."""
         if self.next.kind is Kind.END and self.following is None:
             self.following = Next(*following)
 

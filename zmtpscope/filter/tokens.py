@@ -40,7 +40,7 @@ class Kind(Enum):
 
 
 class Token(NamedTuple):
-    """`text` as written; for text in quotes, `value` is its content."""
+    """A token of a filter with its position. `text` is as written; for quoted text, `value` is its content."""
 
     kind: Kind
     text: str
@@ -57,7 +57,7 @@ _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\", '"': b'
 
 
 def tokens(text: str) -> list[Token]:
-    """Split a text into tokens, of which the last is `END`. Raises `FilterError`."""
+    """Split a filter into tokens; the last is `END`. Raises `FilterError`."""
     if len(text) > LONGEST:
         raise FilterError(f"a filter has at most {LONGEST:,} characters", text[:60], 0, 60)
     found: list[Token] = []
@@ -110,7 +110,7 @@ def _string(text: str, at: int) -> Token | None:
 
 
 def _escape(text: str, at: int) -> tuple[int, bytes]:
-    """Return the length of an escape in characters, and its octets."""
+    """Return the length in characters of the escape sequence at `at`, and the octets that it stands for."""
     letter = text[at + 1]
     if letter == "x" and re.fullmatch(r"[0-9A-Fa-f]{2}", text[at + 2 : at + 4]):
         return 4, bytes.fromhex(text[at + 2 : at + 4])

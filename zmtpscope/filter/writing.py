@@ -1,4 +1,4 @@
-"""Write values of records as filters: `topic == "a b"`."""
+"""Write a filter that matches a value of a record: `topic == "a b"`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ _WORDS = frozenset({"and", "or", "not", "any", "all", "in", "eq", "ne", "lt", "l
 
 
 def comparison(name: str, value: Any, steps: Sequence[str] = ()) -> str | None:
-    """Write `name == value`; for a list, one of its elements. `steps` lead to a payload member. None if no filter
-    can express the value, or it is very long."""
+    """Return a filter that matches a value: `topic == "a b"`; for a list, one of its elements.
+
+    `steps` are the names that lead to a payload member. None if no filter can express the value, or it is very long.
+    """
     written = literal(FIELDS[name], value)
     return None if written is None or len(written) > LONGEST else f"{name}{_way(steps)} == {written}"
 
@@ -34,7 +36,7 @@ def way_to(steps: Sequence[str]) -> str:
 
 
 def member(steps: Sequence[str], value: Any) -> str | None:
-    """Write `name == value` for a payload member; `steps` are the member names that lead to it."""
+    """Return a filter that matches a payload member. `steps` are the names that lead to the member."""
     return comparison(PAYLOAD, value, steps)
 
 
@@ -47,7 +49,7 @@ def _way(steps: Sequence[str]) -> str:
 
 
 def literal(field: FilterField, value: Any) -> str | None:
-    """Return a value as written after an operator; None if it cannot be written."""
+    """Return a value as it is written after an operator; None if it cannot be written."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -67,7 +69,7 @@ def literal(field: FilterField, value: Any) -> str | None:
 
 
 def _word(field: FilterField, text: str) -> str:
-    """Write a text, in quotes only if needed."""
+    """Return a text as a word or, if necessary, in quotes."""
     is_word = _PLAIN.fullmatch(text) and ".." not in text and text not in _WORDS
     names_field = text.partition("[")[0] in FIELDS or text.startswith(f"{PAYLOAD}.")
     return text if is_word and (not names_field or text in field.words) else quoted(from_text(text))
@@ -82,7 +84,7 @@ MAX_COMPARED = 1024
 
 
 def quoted_text(text: str) -> str:
-    """Quote a text, with escapes for unprintable characters."""
+    """Return a text in quotes, with escapes for unprintable characters."""
     return quoted(from_text(text))
 
 
@@ -92,18 +94,18 @@ def equals(field: str, text: str) -> str:
 
 
 def begins_with(field: str, text: str) -> str:
-    """Write a test for texts that begin with `text`, or with its first octets if it is long."""
+    """Return a filter for texts that start with `text`, or with its first octets if it is long."""
     octets = from_text(text)[:MAX_COMPARED]
     return f"{field}[0:{len(octets)}] == {quoted(octets)}" if octets else field
 
 
 def every(*filters: str) -> str:
-    """Write a conjunction; an empty filter matches everything and is left out."""
+    """Join filters with `and`; empty ones, which match everything, are left out."""
     return " and ".join(f"({each})" if " or " in each else each for each in filters if each)
 
 
 def one_of(field: str, numbers: Iterable[int]) -> str:
-    """Write a test for one of `numbers`, which are not empty. Consecutive numbers become a range."""
+    """Return a filter for any of `numbers`, at least one. Consecutive numbers become a range."""
     ranges: list[list[int]] = []
     for number in sorted(set(numbers)):
         if ranges and ranges[-1][1] == number - 1:

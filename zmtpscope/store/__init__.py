@@ -1,4 +1,4 @@
-"""The records of a capture in little memory, with access to all details of each record on demand."""
+"""Store the records of a capture in little memory, and restore all details of each record on demand."""
 
 from zmtpscope.store.files import OctetsError, Spool
 from zmtpscope.store.store import Store

@@ -1,4 +1,4 @@
-"""Some thousand consecutive records, packed as the type of each and a table for each type."""
+"""A chunk: some thousand consecutive records, packed into one table for each record type."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ NUMBER_OF = {name: number for number, name in enumerate(KINDS)}
 
 
 class Chunk:
-    """Some records in columns. `kinds` are the type numbers of the records, in order; `tables` contain the records
-    of each type."""
+    """Some thousand consecutive records, packed into columns.
+
+    `kinds` are the type numbers of the records, in order; `tables` contain the records of each type.
+    """
 
     def __init__(self, streams: Streams, kinds: Packed, tables: dict[int, PackedRows | PackedRecords]) -> None:
         self.streams = streams
@@ -44,7 +46,7 @@ class Chunk:
         return np.arange(len(self)) if kinds.more is None else np.flatnonzero(kinds.more == kind - kinds.base)
 
     def places(self, rows: Int64) -> list[tuple[int, Int64]]:
-        """Return (kind, indexes in its table) of sorted rows."""
+        """Return (type number, indexes in the table of this type) for sorted row numbers of the chunk."""
         if self.kinds.more is None:
             return [(self.kinds.base, rows)]
         if len(rows) == len(self):
@@ -58,7 +60,10 @@ class Chunk:
         return found
 
     def batch(self, rows: Int64, files: list[str | None], source: Kept) -> Batch:
-        """Return sorted rows as a batch."""
+        """Return sorted rows of the chunk as a batch.
+
+        `files` are the names of the capture files; `source` reads octets and other data outside of the columns.
+        """
         batch = Batch(files)
         streams: dict[int, Stream] = {}
 
@@ -80,7 +85,7 @@ class Chunk:
 
 
 def pack(batch: Batch, options: Options, keeping: Keeping) -> Chunk:
-    """Pack a batch, which must not be empty."""
+    """Pack the records of a batch, which must not be empty. `keeping` stores octets outside of the columns."""
     order = batch.arranged()
     streams: dict[Stream, int] = {}
 

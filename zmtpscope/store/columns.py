@@ -34,7 +34,7 @@ from zmtpscope.zmtp.events import ENCRYPTED, SPECIAL
 
 
 class StoredColumns(FieldColumns):
-    """Records of one type. `derive` has the available fields."""
+    """The packed records of one type as columns. `derive` has the available fields."""
 
     def __init__(self, chunk: Chunk, kind: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class StoredColumns(FieldColumns):
         return frozenset(field.name for field in RECORDS[self.type].fields) - self.derive.keys()
 
     def of_stream(self, name: str) -> Column:
-        """Return a field that all records of a stream share."""
+        """Return a field of connections, such as `src_ip`, which all records of a connection share."""
         streams, codes = self.chunk.streams, self.codes
         if name in STREAM_NUMBERS:
             column = streams.numbers[name]
@@ -67,7 +67,7 @@ class StoredColumns(FieldColumns):
 
 
 class StoredRows(StoredColumns):
-    """The arrays from which fields of messages or frame rows are derived, of all rows or of the ones at `places`."""
+    """Columns of packed messages or frames: all rows, or only those at the indexes `places`."""
 
     def __init__(self, chunk: Chunk, kind: int, files: list[str | None], places: Int64 | slice = slice(None)) -> None:
         super().__init__(chunk, kind)
@@ -139,7 +139,7 @@ class StoredRows(StoredColumns):
 
     @cached_property
     def special(self) -> Int64:
-        """Return the `SPECIAL` bits of each message; 0 for data."""
+        """The mark of each message: `SUBSCRIBE`, `CANCEL`, or 0 for data."""
         special: Int64 = self.of_first_frames("flags") & SPECIAL
         return special
 
@@ -171,13 +171,13 @@ class StoredRows(StoredColumns):
         return Words([each[place] for each in shared.words], shared.codes.take(self.run_of))
 
     def of_regimes(self, name: str) -> NDArray[Any]:
-        """Return a number or truth value of each row's regime."""
+        """Return a number or truth value that the regime of each row has (`zmtp/regime.py`)."""
         shared = self.table.shared
         values = np.array([getattr(each[0], name) for each in shared.words])
         return values[shared.codes.take(self.run_of)]
 
     def topic(self) -> Words:
-        """Return the topics, as words if there are few distinct ones."""
+        """Return the topic of each message. There must be few distinct ones."""
         topics = self.table.topics
         assert topics is not None
         assert topics.texts is not None
@@ -185,7 +185,7 @@ class StoredRows(StoredColumns):
 
 
 class StoredRuns(StoredRows):
-    """Fields that all rows of a run share."""
+    """Columns of fields that all rows of one sender in a batch share."""
 
     def __init__(self, rows: StoredRows) -> None:
         super().__init__(rows.chunk, TYPES.index(rows.type), rows.files)
@@ -248,17 +248,17 @@ class StoredRecords(StoredColumns):
 
     @cached_property
     def rest(self) -> tuple[list[dict[str, Any]], Int64]:
-        """Return the distinct values of fields that are not columns, as outputs show them, and the index of each
-        record's value."""
+        """The fields that are not columns, as outputs show them: the distinct values, and the index of each record's
+        value."""
         _, first, which = np.unique(self.table.places.all(), return_index=True, return_inverse=True)
         return list(map(self.values, first.tolist())), which
 
     def values(self, place: int) -> dict[str, Any]:
-        """Return a record's values as outputs show them."""
+        """Return the fields of the record at index `place`, as outputs show them."""
         return record_values(self.table.record(place, self.chunk.streams.__getitem__, self.read), self.options)
 
     def number(self, name: str) -> Column:
-        """Return a field of numbers or truth values."""
+        """Return the column of a field with numbers or truth values."""
         column = self.table.numbers[name]
         known = None if column.known.more is None and column.known.base else column.known.all() != 0
         if name not in TRUTHS[self.type]:
@@ -267,7 +267,7 @@ class StoredRecords(StoredColumns):
         return Words([False, True, None], truths if known is None else np.where(known, truths, 2))  # type: ignore[list-item]
 
     def words(self, name: str) -> Words:
-        """Return a field of another type."""
+        """Return the column of a field with values of other types, as distinct values and indexes."""
         different, which = self.rest
         return Words([values[name] for values in different], which)
 

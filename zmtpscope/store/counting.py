@@ -22,7 +22,7 @@ ReadBatch = Callable[[Int64], Batch]
 
 
 class Sender(NamedTuple):
-    """A side of a connection, with facts that are equal for all its messages."""
+    """A side of a connection, with fields that are equal for all its messages."""
 
     stream: Stream
     version: str | None
@@ -31,7 +31,7 @@ class Sender(NamedTuple):
 
 
 class CountedMessages(StoredRows):
-    """Message i was sent by `senders[sender_of[i]]`, and its record is `numbers[i]`."""
+    """Stored messages to count: message i was sent by `senders[sender_of[i]]`, and is the record `numbers[i]`."""
 
     def __init__(self, chunk: Chunk, places: Int64, numbers: Int64, read: ReadBatch) -> None:
         super().__init__(chunk, MESSAGE, [], places)
@@ -66,7 +66,7 @@ class CountedMessages(StoredRows):
         return octets
 
     def of_protocol(self, protocol: str) -> Int64:
-        """Record numbers of messages for which a dissector found this protocol."""
+        """Return the numbers of the messages that a payload dissector identified as `protocol`."""
         payloads, inside = self.table.payloads, self.row("inside")
         is_found = (inside == JSON_INSIDE) & (protocol == JSON.name)
         if payloads is not None and protocol in payloads.protocols.words:
@@ -78,7 +78,7 @@ class CountedMessages(StoredRows):
 
     @cached_property
     def topics(self) -> tuple[list[bytes | None], Int64]:
-        """Distinct topics (None for no topic), and the index of each message's topic."""
+        """The distinct topics (None for no topic), and for each message the index of its topic."""
         topics = self.table.topics
         assert topics is not None
         if topics.texts is not None:
@@ -90,7 +90,10 @@ class CountedMessages(StoredRows):
 
 
 def messages_of(chunk: Chunk, rows: Int64, begin: int, read: ReadBatch) -> CountedMessages | None:
-    """Return the messages among sorted rows of a chunk, if any. `begin` is the number of the chunk's first record."""
+    """Return the messages among sorted `rows` of a chunk, or None if there are none.
+
+    `begin` is the number of the chunk's first record; `read` restores records.
+    """
     for kind, places in chunk.places(rows):
         if kind == MESSAGE:
             numbers = rows if chunk.kinds.more is None else chunk.rows_of(kind)[places]

@@ -1,4 +1,4 @@
-"""Read octets of capture files again, as long as the files are unchanged, and other octets from a temporary file."""
+"""Read octets from capture files again if the files are unchanged, and other octets from a temporary file."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ LIMIT = 16 << 30
 
 
 class OctetsError(Exception):
-    """Octets cannot be kept or read again. `str()` is a sentence with problem and remedy."""
+    """Octets cannot be stored, or cannot be read again. `str()` is a sentence with problem and remedy."""
 
 
 class Spool:
-    """Append-only storage of octets. The file has no name, so no other process can open it; it is deleted with the
-    process.
+    """A temporary file to which octets are appended.
 
-    One thread may write while others read.
+    It has no name, so no other process can open it; it is deleted with the process. One thread may write while others
+    read.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -33,7 +33,7 @@ class Spool:
         """Close the file, which also deletes the octets."""
 
     def write(self, octets: bytes) -> int:
-        """Return the place of the first octet. Raises `OctetsError`."""
+        """Append octets; return the offset of the first one. Raises `OctetsError`."""
         place = self.end
         if place + len(octets) > self.limit:
             raise OctetsError(f"more than {self.limit:,} octets are needed in a temporary file -> raise the limit")
@@ -64,7 +64,7 @@ MAX_OPEN = 16
 
 
 class Identity(NamedTuple):
-    """Device, inode, size and times of a file, to detect changes."""
+    """Device, inode, size and times of a capture file, to detect changes of the file."""
 
     device: int
     inode: int
@@ -73,8 +73,10 @@ class Identity(NamedTuple):
 
 
 class CaptureFiles:
-    """The capture files by their numbers in packet references. Files are read and never mapped: one that shrinks
-    causes an error and not a signal."""
+    """The capture files, by their numbers in packet references.
+
+    Files are read and never mapped: one that shrinks causes an error and not a signal.
+    """
 
     def __init__(self) -> None:
         self.names: Sequence[str | None] = []
@@ -85,7 +87,7 @@ class CaptureFiles:
         weakref.finalize(self, _close, self._open)
 
     def note(self, names: Sequence[str | None], numbers: Iterable[int]) -> None:
-        """Record the identity of files from which octets were just read."""
+        """Store the identity of the files `numbers`, of which octets were just read. `names` are their paths."""
         self.names = names
         for number in numbers:
             name = names[number]

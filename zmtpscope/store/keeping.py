@@ -1,4 +1,4 @@
-"""Write data that do not fit into columns to their storage, and read them."""
+"""Write octets, payloads and texts of a chunk to the temporary file (the spool), and read them again."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MAX_KEPT_ONCE = 16_384
 
 
 class Keeping:
-    """Collects the data of a chunk outside its columns, and writes them together in `end`.
+    """Collects the data of a chunk that its columns do not contain; `end` writes them together.
 
-    `kept_once` contains the places of octets that other chunks kept. If `is_indexed`, octets of streams are read from
-    the capture files.
+    `kept_once` has the spool offsets of octets that other chunks wrote, so that equal octets are stored once. If
+    `is_indexed`, octets of streams are read from the capture files again, and not written.
     """
 
     def __init__(self, spool: Spool, kept_once: dict[bytes, int], *, is_indexed: bool) -> None:
@@ -36,8 +36,11 @@ class Keeping:
         self._of_senders: dict[int, int] = {}
 
     def octets(self, sender: Sender) -> int:
-        """Keep a sender's octets, unless they are in the capture files, and return their place. Senders can share
-        octets."""
+        """Store the octets of a sender; return their spool offset.
+
+        If the capture files have the octets, returns `IN_FILES` and stores nothing. Equal octets of several senders are
+        stored once.
+        """
         if self.is_indexed and not sender.source and not sender.has_stars:
             return IN_FILES
         place = self._of_senders.get(id(sender.data))
@@ -46,12 +49,12 @@ class Keeping:
         return place
 
     def made(self, made: Dissected) -> tuple[int, int]:
-        """Keep the result of a dissector; return place and size."""
+        """Store the result of a payload dissector; return its spool offset and size."""
         octets = marshal.dumps((made.protocol, made.summary, made.fields, list(made.secrets)), 2)
         return self._add(octets), len(octets)
 
     def rest(self, octets: bytes) -> tuple[int, int]:
-        """Keep other octets unless equal ones are kept already; return place and size."""
+        """Store other octets, unless equal ones are stored; return their spool offset and size."""
         place = self.kept_once.get(octets)
         if place is None:
             if len(self.kept_once) >= MAX_KEPT_ONCE:
@@ -66,7 +69,7 @@ class Keeping:
         return place
 
     def end(self) -> None:
-        """Write all data. Raises `OctetsError`."""
+        """Write all collected data to the spool. Raises `OctetsError`."""
         try:
             self.spool.write(b"".join(self._pieces))
         except OctetsError:
@@ -76,8 +79,11 @@ class Keeping:
 
 @dataclass(slots=True)
 class Kept:
-    """Reads the data of records with at most `count` earlier records. `wants_octets` includes bodies and results of
-    dissectors, `wants_pieces` the packets of octets. Missing octets are reported to `say` and left out."""
+    """Reads the data that `Keeping` stored, for a reader that knows the first `count` records.
+
+    `wants_octets`: the reader needs bodies and payloads. `wants_pieces`: it needs the packets that carried octets.
+    Missing octets are reported to `say` and left out.
+    """
 
     spool: Spool
     index: SegmentIndex
@@ -87,7 +93,10 @@ class Kept:
     wants_pieces: bool = False
 
     def octets(self, stream: Stream, place: int, start: int, stop: int) -> bytes | None:
-        """Return kept octets; None if they are not wanted or missing."""
+        """Return the octets `start..stop` of a stream; None if the reader needs none, or if they are missing.
+
+        `place` is the spool offset of the first octet, or `IN_FILES` for octets to read from the capture files.
+        """
         if not self.wants_octets:
             return None
         if start >= stop:
@@ -101,16 +110,16 @@ class Kept:
             return None
 
     def made(self, place: int, size: int) -> Dissected | None:
-        """Return the kept result of a dissector; None if octets are not wanted."""
+        """Return the payload at spool offset `place` with `size` octets; None if the reader needs no octets."""
         if not self.wants_octets:
             return None
         protocol, summary, fields, secrets = marshal.loads(self.spool.read(place, size))
         return Dissected(protocol, summary, fields, secrets=secrets)
 
     def pieces(self, stream: Stream, start: int, stop: int) -> Pieces | None:
-        """Return the packets of octets."""
+        """Return the packets that carried the octets `start..stop` of a stream; None if the reader needs none."""
         return self.index.pieces(stream, start, stop, self.count) if self.wants_pieces else None
 
     def rest(self, place: int, size: int) -> bytes:
-        """Return octets kept by `Keeping.rest`."""
+        """Return `size` octets at spool offset `place`, which `Keeping.rest` stored."""
         return self.spool.read(place, size)

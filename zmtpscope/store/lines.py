@@ -1,6 +1,7 @@
-"""Text lines of records, as if all earlier records had been printed.
+"""Format stored records as lines of text, as if all earlier records had been printed.
 
-A `TextLines` that has passed all earlier records formats a line; copies are kept at intervals to continue from.
+A line depends on earlier ones. A `TextLines` that has passed all earlier records formats it; copies are stored at
+intervals to continue from.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MakeBatch = Callable[[int, int, bool], Batch]
 
 
 class Lines:
-    """Writes the lines of records as `read` does. `look` is the format; `batch` returns records."""
+    """Formats the lines of stored records as `read` does. `look` is the format; `batch` restores records."""
 
     def __init__(self, look: Look, options: Options, batch: MakeBatch) -> None:
         self._batch = batch
@@ -34,7 +35,7 @@ class Lines:
         self._lock = Lock()
 
     def lines(self, low: int, high: int) -> list[str | None]:
-        """Return the lines of records from `low` to before `high`; None for records without a line."""
+        """Return the lines of the records `low..high` (high excluded); None for a record without a line."""
         with self._lock:
             text = self._text_at(low)
             lines: list[str | None] = [None] * (high - low)

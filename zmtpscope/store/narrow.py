@@ -1,5 +1,8 @@
-"""Evaluate conditions on packed columns without unpacking them, and once for equal values: once per run of rows for
-the connection, once per distinct topic for topics."""
+"""Evaluate filter conditions on packed columns without unpacking them, once for equal values.
+
+Conditions on connections are evaluated once for each sender in a batch, conditions on topics once for each distinct
+topic.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ and only for conditions that read no other field."""
 
 
 class OfStreams:
-    """Results of conditions for the streams of a chunk, computed once for all record types."""
+    """Results of conditions on fields of connections, for the connections of a chunk, shared by all record types."""
 
     def __init__(self, chunk: Chunk, start: int | None) -> None:
         self._chunk = chunk
@@ -56,8 +59,10 @@ class OfStreams:
         self._known: dict[tuple[int, bool], Bool] = {}
 
     def that_fulfil(self, condition: Condition, type: str) -> Bool:
-        """Return a mask of the streams, for records of a type. All types have the fields of streams, except the
-        fields of TCP or UDP only."""
+        """Return a mask of the connections and flows whose fields fulfil a condition, for records of a type.
+
+        Fields of TCP or UDP only are missing in some types.
+        """
         key = id(condition), type == "datagram"
         if key not in self._known:
             streams = StoredStreams(self._chunk, NUMBER_OF[type])
@@ -66,7 +71,10 @@ class OfStreams:
 
 
 class Narrow:
-    """Decides conditions on `columns`. `start` is the time of the first packet of the capture, if known."""
+    """Evaluates conditions on packed columns.
+
+    `start` is the time of the first packet of the capture, if known.
+    """
 
     def __init__(
         self, columns: StoredRows | StoredRecords, streams: OfStreams, start: int | None, memory: Memory
@@ -77,7 +85,7 @@ class Narrow:
         self.memory = memory
 
     def decide(self, condition: Condition) -> Decision | None:
-        """Return which rows match; None if packed columns do not suffice."""
+        """Return which rows fulfil a condition; None if the packed columns do not contain its fields."""
         if isinstance(condition, Inverted):
             inner = self.decide(condition.of)
             return not inner if isinstance(inner, bool) else None if inner is None else ~inner
@@ -126,7 +134,10 @@ class Narrow:
         )
 
     def _of_texts(self, condition: Condition, columns: StoredRecords) -> Decision:
-        """Test each kept place once, because equal texts are kept once."""
+        """Return which records fulfil a condition on stored texts.
+
+        Equal texts are stored once, so each is tested once.
+        """
         places, first, which = np.unique(columns.table.places.all(), return_index=True, return_inverse=True)
         fits = []
         for place, record in zip(places.tolist(), first.tolist(), strict=True):
@@ -174,7 +185,7 @@ class Narrow:
 
 
 def spread(fits: Bool, codes: Packed) -> Decision:
-    """Return the result of each row: `fits` at its code."""
+    """Return for each row the element of `fits` at its code."""
     count = np.count_nonzero(fits)
     if count in (0, len(fits)):
         return bool(count)
@@ -185,7 +196,7 @@ def spread(fits: Bool, codes: Packed) -> Decision:
 
 
 def fitting(packed: Packed, predicate: Predicate, shift: int) -> Decision | None:
-    """Return which numbers, minus `shift`, match; None if the predicate does not test numbers."""
+    """Return which numbers, minus `shift`, fit a predicate; None if the predicate does not test numbers."""
     if isinstance(predicate, IsThere):
         return True
     if isinstance(predicate, OneOf):

@@ -1,4 +1,4 @@
-"""Columns of integers in as few octets as possible."""
+"""Pack columns of integers into as few octets as possible."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ WIDTHS = ((0xFF, np.dtype(np.uint8)), (0xFFFF, np.dtype(np.uint16)), (0xFFFFFFFF
 
 
 class Packed:
-    """`count` 64-bit integers as `base`, the smallest, and differences in the smallest possible type; none if all
-    are equal."""
+    """A column of `count` 64-bit integers, packed.
+
+    `base` is the smallest; the differences from it have the smallest possible type, and are left out if all are 0.
+    """
 
     __slots__ = ("base", "count", "more")
 
@@ -61,7 +63,7 @@ class Packed:
         return self._unpacked(None, count)
 
     def at(self, places: Int64) -> Packed:
-        """Return the values at these places, packed."""
+        """Return the values at the indexes `places`, packed."""
         return Packed(self.base, len(places), None if self.more is None else self.more[places])
 
     def _unpacked(self, more: NDArray[Any] | None, count: int) -> Int64:
@@ -77,7 +79,7 @@ class Packed:
 
 
 def joined(parts: Sequence[Packed], shifts: Iterable[int] | None = None) -> Packed:
-    """Concatenate packed columns; `shifts` are added to the values of each column."""
+    """Concatenate packed columns. `shifts[i]` is added to the values of column i."""
     shifts = [0] * len(parts) if shifts is None else list(shifts)
     bases = {part.base + shift for part, shift in zip(parts, shifts, strict=True) if len(part)}
     if len(bases) == 1 and all(part.more is None for part in parts):
@@ -87,7 +89,7 @@ def joined(parts: Sequence[Packed], shifts: Iterable[int] | None = None) -> Pack
 
 @dataclass(slots=True)
 class Columns:
-    """Columns that belong together. Members are columns, dictionaries of columns, or `Columns` themselves."""
+    """Packed columns that belong together. Members are columns, dictionaries of columns, or `Columns`."""
 
     @property
     def nbytes(self) -> int:
@@ -95,7 +97,10 @@ class Columns:
 
     @classmethod
     def joined(cls, parts: Sequence[Self], **shifts: Sequence[int]) -> Self:
-        """Concatenate the columns of all parts. `shifts` of a column are added to its values, one for each part."""
+        """Concatenate the columns of all parts.
+
+        `shifts` by column name: `shifts[name][i]` is added to the values of this column in part i.
+        """
         members = {each.name: [getattr(part, each.name) for part in parts] for each in fields(cls)}
         return cls(**{name: _joined(columns, shifts.get(name)) for name, columns in members.items()})
 
@@ -117,7 +122,7 @@ def _joined(columns: Sequence[Any], shifts: Sequence[int] | None = None) -> Any:
 
 @dataclass(slots=True)
 class Optional(Columns):
-    """Packed integers and None."""
+    """A packed column of integers and None; `known` is 1 for integers."""
 
     values: Packed
     known: Packed

@@ -1,7 +1,7 @@
-"""Whole packets as in their files, and field trees of payloads, made on demand; which of their octets are secret.
+"""Restore complete packets and field trees of payloads for display, with secrets marked.
 
-Octets in no record near the shown one are treated as secret: they may belong to an incomplete HELLO. The dissector that
-decoded a payload parses it again for its tree.
+Octets that belong to no record near the shown one are treated as secret: they may be part of an incomplete HELLO. The
+dissector that decoded a payload parses it again for its tree.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from zmtpscope.store.segment_index import WholePacket
 
 
 class ShownPacket(NamedTuple):
-    """A packet, and the ranges of its octets that are secret."""
+    """A packet, and the ranges of its octets that are secret, such as passwords."""
 
     packet: WholePacket
     secrets: list[range]
 
 
 def with_secrets(packet: WholePacket, units: Batch, *, shows_leftovers: bool) -> ShownPacket:
-    """Find secrets with the records `units` that a packet's octets are in."""
+    """Mark the secrets in a packet; `units` are the records to which its octets belong.
+
+    `shows_leftovers`: octets of leftovers are not secret.
+    """
     shift = packet.start - packet.begin
     inside = range(packet.start, packet.stop)
     read, secret = [], []
@@ -42,7 +45,10 @@ def with_secrets(packet: WholePacket, units: Batch, *, shows_leftovers: bool) ->
 
 
 def _units(units: Batch, *, shows_leftovers: bool) -> Iterator[tuple[range, list[range]]]:
-    """Yield the stream range of every record, and the ranges of secrets in it."""
+    """Yield the stream range of every record, and the ranges of secrets in it.
+
+    `shows_leftovers`: octets of leftovers are not secret.
+    """
     for run in units.by_sender():
         begins, stops = run.offsets[run.first].tolist(), (run.bodies[run.last] + run.sizes[run.last]).tolist()
         for row, (begin, stop) in enumerate(zip(begins, stops, strict=True)):
@@ -74,7 +80,7 @@ def _outside(whole: range, parts: list[range]) -> Iterator[range]:
 
 
 def _apart(spans: list[range]) -> list[range]:
-    """Return ranges sorted, with touching and overlapping ones merged."""
+    """Return the ranges sorted, with touching and overlapping ones merged."""
     found: list[range] = []
     for span in sorted(filter(len, spans), key=lambda span: span.start):
         if found and span.start <= found[-1].stop:
@@ -85,8 +91,10 @@ def _apart(spans: list[range]) -> list[range]:
 
 
 def make_trees(run: MessageTable, options: Options) -> None:
-    """Make the field trees of the payload of the only message. Everything else stays as first dissected, because it may
-    depend on earlier messages."""
+    """Add the field tree of its payload to the only message of `run`.
+
+    The protocol and summary stay as first dissected, because they may depend on earlier messages.
+    """
     made = run.made(0)
     if made is None or options.payloads is None or not made.protocol:
         return
@@ -107,7 +115,7 @@ def make_trees(run: MessageTable, options: Options) -> None:
 
 
 def without_secrets(detail: Detail) -> Detail:
-    """Mask passwords in a copy of the octets, and in the tree."""
+    """Return the details of a record with passwords masked, in the octets and in the field tree."""
     spans = [*detail.secrets, *secret_spans(detail.tree)]
     if not spans:
         return detail

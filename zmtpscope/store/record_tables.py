@@ -1,5 +1,7 @@
-"""Records that are not rows, packed: numbers as columns, and all other fields as few distinct values that are stored
-once."""
+"""Pack records other than messages and frames.
+
+Numbers are columns. All other fields of a record are one value in the spool, since few distinct ones occur.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ UNSIGNED = 2**64 - 1
 
 @dataclass(slots=True)
 class Units(Columns):
-    """Regimes, and place and size of the kept octets, packets and trees (size 0: a record has no unit)."""
+    """For each record: the regime of its octets, and spool offset and size of octets, packets and field trees.
+
+    The size is 0 for a record without octets.
+    """
 
     regimes: Words
     places: Packed
@@ -59,8 +64,11 @@ class Units(Columns):
 
 @dataclass(slots=True)
 class PackedRecords(Columns):
-    """Records of one type. `places` and `sizes` locate the fields that are not numbers. `units` is None if no record
-    has one."""
+    """Packed records of one type.
+
+    `places` and `sizes` are spool offset and size of the fields that are not numbers. `units` is None if no record has
+    octets.
+    """
 
     type: str
     streams: Packed
@@ -103,8 +111,11 @@ class PackedRecords(Columns):
 def pack_records(
     type_: str, records: Sequence[Record], code_of: Callable[[Stream], int], keep: Callable[[bytes], tuple[int, int]]
 ) -> PackedRecords:
-    """Pack records. `code_of` returns the number of a stream. `keep` stores octets (equal ones once) and returns
-    their place and size."""
+    """Pack records of one type.
+
+    `code_of` returns the number of a connection or flow in the chunk. `keep` stores octets in the spool (equal ones
+    once), and returns their offset and size.
+    """
     streams, kept = [], []
     numbers: dict[str, list[int | None]] = {name: [] for name in NUMBERS[type_]}
     for record in records:
@@ -164,7 +175,7 @@ def _no_units(count: int) -> Units:
 
 
 def join_records(parts: Sequence[PackedRecords], stream_begins: Sequence[int]) -> PackedRecords:
-    """Concatenate tables; `stream_begins` is where the streams of each chunk start in the joined table."""
+    """Concatenate tables; `stream_begins[i]` is added to the connection numbers of table i."""
     if any(part.units is not None for part in parts):
         parts = [replace(part, units=part.units or _no_units(len(part))) for part in parts]
     return PackedRecords.joined(parts, streams=stream_begins)

@@ -1,6 +1,7 @@
-"""Packed message and frame rows without their octets, and how runs are restored from them.
+"""Pack messages and frames without their octets, and restore them as tables.
 
-Rows and frames are in record order. Fields that the rows of a run share are in tables of runs.
+Rows and frames are in record order. A run is the rows of one sender in a batch; the fields that they share are stored
+once for each run.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MARKS = {0: b"", SUBSCRIBE: b"\1", CANCEL: b"\0"}
 
 @dataclass(slots=True)
 class Payloads(Columns):
-    """Place, size and protocol of each payload, in order of the rows that have one."""
+    """Payloads of the rows that have one, in order: spool offset, size and protocol."""
 
     places: Packed
     sizes: Packed
@@ -46,8 +47,11 @@ class Payloads(Columns):
 
 @dataclass(slots=True)
 class PackedRows(Columns):
-    """Rows of one kind. `runs` are columns of runs; `streams` is the stream code of each run, `run_of` the run of
-    each row. Frame rows have no `payloads` and no `topics`."""
+    """Packed messages or frames.
+
+    `runs` has a value for each run (the rows of one sender in a batch), `streams` the number of its connection, and
+    `run_of` the run of each row. Frames have no `payloads` and no `topics`.
+    """
 
     streams: Packed
     shared: Words
@@ -70,14 +74,14 @@ class PackedRows(Columns):
         return self.rows["times"].all()
 
     def first_frames(self) -> Int64 | None:
-        """Return the first frame of each row, and the end of the last; None if each row is one frame."""
+        """Return the index of the first frame of each row, and the end of the last; None if each row is one frame."""
         counts = self.rows.get("counts")
         if counts is None or (counts.more is None and counts.base == 1):
             return None
         return np.append(0, np.cumsum(counts.all()))
 
     def payload_places(self) -> Int64:
-        """Return the index into `payloads` of each row that has one."""
+        """Return for each row the index of its payload in `payloads`; meaningless for a row without one."""
         has: Int64 = np.cumsum(self.rows["inside"].all() == OTHER_INSIDE)
         return has - 1
 
@@ -85,8 +89,11 @@ class PackedRows(Columns):
 def pack_messages(
     columns: MessageColumns, streams: Sequence[int], places: Sequence[int], keep: Callable[[Dissected], tuple[int, int]]
 ) -> PackedRows:
-    """Pack messages. `streams` and `places` are the stream codes and octet places of their runs. `keep` stores a
-    dissected payload and returns its place and size."""
+    """Pack messages.
+
+    `streams` and `places` are, for each sender, the number of its connection and the spool offset of its octets. `keep`
+    stores a dissected payload and returns its spool offset and size.
+    """
     made = [columns.made.of(row) for row in np.flatnonzero(columns.inside == OTHER_INSIDE).tolist()]
     kept = np.array([keep(each) for each in made if each is not None], np.int64).reshape(-1, 2)
     packets, times = columns.joined("packets"), columns.joined("times")
@@ -129,8 +136,10 @@ def pack_frames(columns: FrameRowColumns, streams: Sequence[int], places: Sequen
 def _runs_and_frames(
     columns: MessageColumns | FrameRowColumns, streams: Sequence[int], places: Sequence[int], frames: Int64
 ) -> dict[str, Any]:
-    """Return the columns of runs, and of `frames` in record order. Columns are packed before they are reordered,
-    because narrow ones move faster."""
+    """Return the columns of runs, and the columns of `frames` in record order.
+
+    Columns are packed before they are reordered, because narrow ones move faster.
+    """
     senders, sender_of = columns.senders, columns.frame_senders
     first_offsets = np.zeros(len(senders), np.int64)
     first_offsets[sender_of[::-1]] = columns.offsets[::-1]
@@ -162,7 +171,7 @@ def join_rows(parts: Sequence[PackedRows], stream_begins: Sequence[int]) -> Pack
 
 
 class Unpacked:
-    """Some rows of a chunk, sorted by run. `places` in `packed` must ascend."""
+    """Rows of `packed` at the ascending indexes `places`, sorted by run, with the columns of their frames."""
 
     def __init__(self, packed: PackedRows, places: Int64) -> None:
         self.packed = packed
@@ -189,8 +198,10 @@ class Unpacked:
         return self.packed.rows[name].take(self.places)
 
     def runs(self, stream_of: Callable[[int], Stream], source: Kept) -> Iterator[tuple[Sender, slice, bool]]:
-        """Yield the parts of each run: its sender, the slice of its rows, and whether its octets are available. A
-        run is split at gaps of more than `NEAR` octets."""
+        """Yield the rows of each run in parts: (sender with octets, slice of rows, whether its octets are available).
+
+        A run is divided at gaps of more than `NEAR` octets.
+        """
         packed = self.packed
         first = self.ends - self.counts
         last = self.ends - 1
@@ -221,7 +232,10 @@ class Unpacked:
 
 
 def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Kept) -> MessageTable:
-    """Return the messages at `places`, which ascend."""
+    """Restore the messages at the ascending indexes `places`.
+
+    `stream_of` returns the connection with a number; `source` reads octets and payloads.
+    """
     rows = Unpacked(packed, places)
     assert packed.topics is not None
     assert packed.payloads is not None
@@ -274,7 +288,7 @@ def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Strea
 
 
 def frame_runs(packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Kept) -> list[FrameTable]:
-    """Return the frames at `places`, which ascend."""
+    """Restore the frames at the ascending indexes `places`; the other parameters are as in `messages`."""
     rows = Unpacked(packed, places)
     columns: dict[str, Any] = {name: rows.row(name) for name in ("orders", "packets", "times")}
     columns["messages"] = rows.offsets - rows.row("messages")

@@ -1,4 +1,4 @@
-"""Find values of a field in records, as suggestions for filters."""
+"""Find the values of a field that occur in records, as suggestions for filters."""
 
 from __future__ import annotations
 
@@ -31,8 +31,11 @@ def values_seen(
     options: Options,
     read: Callable[[int, int], bytes],
 ) -> list[Any]:
-    """Return the values of a field, most frequent first. Only a sample of many records is examined. Values outside
-    columns are left out."""
+    """Return values of a field that occur in records, most frequent first.
+
+    Of many records a sample is examined. Fields that are not stored in columns have no values. `read` returns the
+    octets at a spool offset and size.
+    """
     counts: Counter[Any] = Counter()
     for place in np.unique(np.linspace(0, len(chunks) - 1, MAX_CHUNKS).astype(int)).tolist() if chunks else []:
         chunk = chunks[place]

@@ -1,4 +1,4 @@
-"""Map stream octets to packets and file offsets, in about 10 octets per segment."""
+"""Find the packets and file offsets of stream octets, from about 10 octets per segment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OF_SEGMENTS = ("lengths", "packets", "places", "heads", "tails")
 
 
 class WholePacket(NamedTuple):
-    """A packet whose `octets[start:stop]` are the stream from offset `begin`."""
+    """A packet, of which `octets[start:stop]` are the stream octets from offset `begin` on."""
 
     reference: int
     octets: bytes
@@ -40,11 +40,13 @@ class WholePacket(NamedTuple):
 
 @dataclass(slots=True)
 class Table(Columns):
-    """The segments of some batches.
+    """The segments of some batches as packed columns.
 
-    `sides` ascend (see `side_number`). Side i has the segments `edges[i]:edges[i + 1]`, and its first segment begins at
-    stream offset `begins[i]`. A place is an offset in the packet's file, `NOWHERE` for a hole, or `IN_SPOOL` minus a
-    place in the spool. `heads` and `tails` are the octets of the packet before and after the segment.
+    - `sides`: ascending side numbers (`side_number`); side i has the segments `edges[i]:edges[i + 1]`, and the first
+      starts at stream offset `begins[i]`
+    - `lengths`, `packets`: octets and packet reference of each segment
+    - `places`: offset in the packet's file, `NOWHERE` for a hole, or `IN_SPOOL` minus an offset in the temporary file
+    - `heads`, `tails`: octets of the packet before and after the segment
     """
 
     sides: Packed
@@ -58,8 +60,11 @@ class Table(Columns):
 
 
 class SegmentIndex:
-    """The segments of all batches. Call `append` before storing the records of a batch. Lookups pass a record count
-    by which the octets had arrived, to search few tables."""
+    """Finds the segments that carried octets of a stream.
+
+    Call `append` before storing the records of a batch. Lookups take a number of records: octets that arrived with
+    later records are not searched.
+    """
 
     def __init__(self, spool: Spool) -> None:
         self.files = CaptureFiles()
@@ -72,7 +77,7 @@ class SegmentIndex:
         return sum(table.nbytes for table in self._tables[0])
 
     def append(self, segments: Sequence[Segments], files: Sequence[str | None], count: int) -> None:
-        """Add the segments of a batch that follows `count` records. Raises `OctetsError`."""
+        """Add the segments of a batch. `count` is the number of records before the batch. Raises `OctetsError`."""
         if not segments:
             return
         columns = np.concatenate([each.places for each in segments], 1)
@@ -95,8 +100,10 @@ class SegmentIndex:
         self._tables = tuple(tables), tuple(counts)
 
     def octets(self, stream: Stream, start: int, stop: int, count: int) -> bytes:
-        """Return the octets that had arrived when there were `count` records. Raises `OctetsError` if they are gone
-        or were never captured."""
+        """Return the octets `start..stop` of a stream, as far as they had arrived with the first `count` records.
+
+        Raises `OctetsError` if they are gone or were never captured.
+        """
         parts = []
         at = start
         for begin, end, packet, place in self._segments(stream, start, stop, count):
@@ -113,8 +120,10 @@ class SegmentIndex:
         return b"".join(parts)
 
     def whole_packets(self, stream: Stream, start: int, stop: int, count: int, most: int) -> list[WholePacket]:
-        """Return at most `most` packets that carried octets of a stream. Packets that are not in an unchanged file
-        are skipped. Raises `OctetsError`."""
+        """Return at most `most` packets that carried the octets `start..stop` of a stream.
+
+        Packets that are not in an unchanged file are skipped. `count` is as in `octets`. Raises `OctetsError`.
+        """
         found: list[WholePacket] = []
         for table, rows, begins in self._rows(stream, start, stop, count):
             columns = [getattr(table, name).take(rows).tolist() for name in OF_SEGMENTS]
@@ -130,7 +139,10 @@ class SegmentIndex:
         return Pieces(begin, [end for _, end, _, _ in found], [packet for _, _, packet, _ in found])
 
     def _segments(self, stream: Stream, start: int, stop: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (begin, end, packet, place) of every piece, in order."""
+        """Yield the segments with the octets `start..stop` of a stream, in order, as (begin, end, packet, place).
+
+        `begin` and `end` are stream offsets; the place is that of `Table.places`. `count` is as in `octets`.
+        """
         for table, rows, begins in self._rows(stream, start, stop, count):
             lengths = table.lengths.take(rows).tolist()
             packets, places = table.packets.take(rows).tolist(), table.places.take(rows).tolist()
@@ -138,7 +150,8 @@ class SegmentIndex:
                 yield begin, begin + length, packet, place
 
     def _rows(self, stream: Stream, start: int, stop: int, count: int) -> Iterator[tuple[Table, slice, list[int]]]:
-        """Yield pieces as (table, rows, stream offset at which each row begins)."""
+        """Yield the segments with the octets `start..stop` of a stream, as (table, its rows, stream offset of each
+        row)."""
         tables, counts = self._tables
         last = bisect_right(counts, count)
         side = side_number(stream.conn, stream.side)
@@ -162,7 +175,10 @@ class SegmentIndex:
 
 
 def _table(runs: Int64, places: Int64) -> Table:
-    """Return the table of runs of segments; columns as in `Segments`."""
+    """Pack segments into a table.
+
+    `runs` are columns for each side, `places` for each segment, as in `Segments`.
+    """
     order = np.lexsort((runs[1], runs[0]))
     first = np.cumsum(runs[2]) - runs[2]
     sides, begins, counts = runs[:, order]

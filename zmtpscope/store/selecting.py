@@ -1,5 +1,7 @@
-"""Select the records of a chunk that match a filter: packed columns decide first, and only undecided rows are
-unpacked."""
+"""Select the records of a chunk that match a filter.
+
+Packed columns are evaluated first, and only rows that are still undecided are unpacked.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,10 @@ MakeBatch = Callable[[Int64], Batch]
 
 
 class StoredRowsOfFilter(Rows):
-    """Stored rows to which a filter is applied. `again` returns some of them with all fields, for conditions that need
-    fields outside the columns."""
+    """Stored rows of a chunk, to which a filter is applied.
+
+    `again` restores rows with all fields, for conditions on fields that the columns lack.
+    """
 
     def __init__(
         self,
@@ -79,7 +83,10 @@ class Selecting:
         self._memory: Memory = {}
 
     def rows(self, chunk: Chunk, rows: Int64 | None, batch_of: MakeBatch) -> Int64:
-        """Return the sorted `rows` of a chunk (None: all) that fulfil the condition."""
+        """Return which of the sorted `rows` of a chunk (None: all) match the filter.
+
+        `batch_of` restores rows as a batch.
+        """
         found: list[Int64] = []
         streams = OfStreams(chunk, self.start)
         tables = [(kind, None) for kind in chunk.tables] if rows is None else chunk.places(rows)

@@ -1,4 +1,4 @@
-"""Sort records by a field: collect keys from packed columns, chunk by chunk, then sort all at once.
+"""Sort records by a field: collect sort keys from packed columns, chunk by chunk, then sort all at once.
 
 Texts are numbered in order of appearance, and replaced by their ranks when all are known.
 """
@@ -37,7 +37,7 @@ MakeBatch = Callable[[Int64], Batch]
 
 
 class SortKeys:
-    """Sort keys of `count` records by `operand`; of several values the first one counts."""
+    """The sort keys of `count` records by the field or function `operand`. Of several values the first one counts."""
 
     def __init__(self, operand: Operand, count: int, options: Options, start: int | None) -> None:
         self.operand = operand
@@ -57,8 +57,11 @@ class SortKeys:
         read: Callable[[int, int], bytes],
         batch_of: MakeBatch,
     ) -> Iterator[None]:
-        """Compute the keys `part` from the records `rows` (ascending) of a chunk. Yields between steps if octets
-        must be read."""
+        """Compute the keys `part` from the records `rows` (ascending) of a chunk.
+
+        Yields after each step if octets must be read. `read` returns the octets at a spool offset and size; `batch_of`
+        restores rows as a batch.
+        """
         keys, known = np.zeros(len(chunk), np.int64), np.zeros(len(chunk), np.bool_)
         for kind, places in chunk.places(rows):
             numbers = places if chunk.kinds.more is None else chunk.rows_of(kind)[places]
@@ -73,7 +76,7 @@ class SortKeys:
         self.keys[part], self.known[part] = keys[rows], known[rows]
 
     def order(self, *, descending: bool) -> Int64:
-        """Return a stable order, with records without a value last."""
+        """Return the indexes that sort the records, stable, with records without a value last."""
         keys = self.keys
         if self.operand.type not in NUMERIC:
             keys = self._ranks()[keys]
@@ -85,7 +88,8 @@ class SortKeys:
     # -- sources of keys -----------------------------------------------------------------------------------------------
 
     def _of_columns(self, columns: StoredRows | StoredRecords, places: Int64) -> tuple[Int64, Bool | bool] | None:
-        """Return the keys from packed columns, and which are known; None if the columns lack the field."""
+        """Return the keys of the records at `places`, and which of them have a value; None if the columns lack the
+        field."""
         operand = self.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None
@@ -114,7 +118,7 @@ class SortKeys:
         return None
 
     def _values(self, batch: Batch) -> list[Any]:
-        """Return the first value of each record of one type."""
+        """Return the first value of the operand in each record of a batch of one type."""
         columns = columns_of_rows(batch, self.options)
         if columns is None:
             return [self._value(record_values(record, self.options)) for record in batch.records]
@@ -136,7 +140,7 @@ class SortKeys:
         ), known
 
     def _ranks(self) -> Int64:
-        """Rank of each text, by its provisional number."""
+        """Return the rank of each text, by its number in order of appearance."""
         is_address = self.operand.type is Type.ADDRESS
         in_order = sorted(self._numbers, key=_address_key if is_address else _any_key)
         ranks = np.zeros(max(1, len(in_order)), np.int64)
@@ -145,8 +149,10 @@ class SortKeys:
 
 
 def _any_key(value: Any) -> tuple[str, Any]:
-    """Return a sort key for any value: numbers first, then each other type by itself. Payload members can have any
-    type."""
+    """Return a sort key for a value of any type: numbers first, then each other type by itself.
+
+    Members of payloads can have any type.
+    """
     is_number = isinstance(value, int | float)
     return ("", value) if is_number else (type(value).__name__, value)
 
@@ -160,7 +166,7 @@ def _address_key(text: str) -> tuple[int, int]:
 
 
 def _order(keys: Int64, *, descending: bool) -> Int64:
-    """Sort as a stable `argsort` does; faster if a key and its index fit into 64 bits."""
+    """Return the indexes that sort `keys`, stable; faster than `argsort` if a key and its index fit into 64 bits."""
     if not len(keys):
         return np.empty(0, np.int64)
     low, high = int(keys.min()), int(keys.max())
@@ -176,7 +182,7 @@ def _order(keys: Int64, *, descending: bool) -> Int64:
 
 
 def ordered(keys: SortKeys, *, descending: bool) -> Iterator[Int64 | None]:
-    """Sort in a thread: yield None until the order of all records is ready, then the order."""
+    """Sort in a thread: yield None until all records are sorted, then the indexes that sort them."""
     found: list[Int64] = []
     thread = Thread(target=lambda: found.append(keys.order(descending=descending)), daemon=True)
     thread.start()

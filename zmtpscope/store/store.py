@@ -1,4 +1,4 @@
-"""The store of a capture: appends batches, and returns any of their records."""
+"""The store of a capture: append batches of records, and restore any of the records."""
 
 from __future__ import annotations
 
@@ -73,10 +73,11 @@ IDENTITY = ("conn_id", "side", "source", "offset", "record")
 
 
 class Store:
-    """The records of one run, in order, numbered from 0. `options` are the options of the analysis.
+    """The records of one run, in order, numbered from 0.
 
-    One thread may append while others read, because appended data never change. `spool` keeps octets. `first_time` is
-    the time of the first packet; filters on the time since the start need it.
+    `options` are the options of the analysis. `spool` is a temporary file for octets. `first_time` is the time of the
+    first packet; filters on the time since the start need it. One thread may append while others read, because appended
+    data never change.
     """
 
     def __init__(self, options: Options, *, spool: Spool | None = None) -> None:
@@ -98,14 +99,16 @@ class Store:
 
     @property
     def nbytes(self) -> int:
-        """Return the octets of memory that all columns and the index use."""
+        """How many octets of memory all columns and the index use."""
         return self.index.nbytes + sum(chunk.nbytes for chunk in self._chunks[0])
 
     # -- records in --------------------------------------------------------------------------------------------------
 
     def append(self, batch: Batch) -> int:
-        """Append a batch; return the number of records. Raises `OctetsError` if there is no space for octets;
-        earlier records stay, and no more may be appended."""
+        """Append the records of a batch; return the number of records in the store.
+
+        Raises `OctetsError` if there is no space for octets; earlier records stay, and no more may be appended.
+        """
         self.files = batch.files
         self.index.append(batch.segments, batch.files, self._count)
         if not (batch.messages or batch.frames or batch.records):
@@ -128,11 +131,11 @@ class Store:
     def batch(
         self, rows: Int64 | Sequence[int] | range | slice, *, octets: bool = True, details: bool = False
     ) -> Batch:
-        """Return records in order; without `octets` there are no bodies and payloads. With `details`, field trees can
-        be made.
+        """Return the records with the numbers `rows` as a batch, in order.
 
-        Every output of this batch equals the output of the analyser's batch. Missing octets are left out as if not
-        kept, and `problem` has the reason.
+        Without `octets` there are no bodies and payloads. With `details`, field trees can be made. Every output of this
+        batch equals the output of the analyser's batch. Missing octets are left out as if not kept, and `problem` has
+        the reason.
         """
         if isinstance(rows, slice):
             rows = range(*rows.indices(self._count))
@@ -164,7 +167,7 @@ class Store:
         self.problem = problem
 
     def times(self, rows: Int64) -> Int64:
-        """Return the times that order sorted records: `ts_ns`, and the ends of connections."""
+        """Return the times (ns) by which records are in order: `ts_ns`, but of connections `end_ns`."""
         found = [np.empty(0, np.int64)]
         for chunk, _, some in self._by_chunk(rows):
             times = np.empty(len(some), np.int64)
@@ -174,14 +177,15 @@ class Store:
         return np.concatenate(found)
 
     def messages(self, rows: Int64 | range) -> Iterator[CountedMessages]:
-        """Yield the messages among sorted records, by chunk."""
+        """Yield the messages among sorted record numbers, one object per chunk."""
         for chunk, begin, some in self._by_chunk(np.asarray(rows, np.int64)):
             found = messages_of(chunk, some, begin, self.batch)
             if found is not None:
                 yield found
 
     def others(self, rows: Int64 | range, types: Collection[str]) -> Iterator[tuple[int, Record]]:
-        """Yield (number, record) of sorted records of these types, which are not rows."""
+        """Yield (number, record) for sorted record numbers; only records of these `types`, which are neither message
+        nor frame."""
         wanted = [NUMBER_OF[name] for name in types]
         for chunk, begin, some in self._by_chunk(np.asarray(rows, np.int64)):
             found: list[tuple[int, Record]] = []
@@ -193,19 +197,24 @@ class Store:
             yield from sorted(found, key=itemgetter(0))
 
     def row(self, number: int) -> dict[str, Any]:
-        """Return all fields by the names of `zmtpscope.records`, with octets as bytes and masked secrets."""
+        """Return all fields of a record by name, as in `zmtpscope.records`.
+
+        Octets are bytes, and secrets are masked.
+        """
         batch = self.batch([number if number >= 0 else self._count + number])
         columns = columns_of_rows(batch, self.options)
         return record_values(batch.records[0], self.options) if columns is None else columns.values(0)
 
     def line(self, number: int) -> str | None:
-        """Return a record's line as `read` prints it after all earlier records, or None if it is not printed. The
-        first access to a late record must pass over all earlier ones once."""
+        """Return a record's line as `read` prints it after all earlier records, or None if it is not printed.
+
+        The first call for a late record passes over all earlier records once.
+        """
         number = number if number >= 0 else self._count + number
         return self.lines(number, number + 1)[0]
 
     def lines(self, low: int, high: int) -> list[str | None]:
-        """Return the lines of records from `low` to before `high`."""
+        """Return the lines of the records `low..high` (high excluded); None for a record that is not printed."""
         if self._lines is None:
             clock = Clock("r", lambda: self.row(0)["ts_ns"] if self.first_time is None else self.first_time)
             self._lines = Lines(Look(clock, chat=True), self.options, self._batch_of)
@@ -215,8 +224,10 @@ class Store:
         return self.batch(range(low, high), octets=octets)
 
     def details(self, number: int) -> list[Detail]:
-        """Return the greeting, command or frames of a record: octets, field trees and packets, with asterisks for
-        secrets. Empty for records without octets. Raises `OctetsError` if octets are missing."""
+        """Return octets, field trees and packets of a record: of its greeting, its command, or each of its frames.
+
+        Secrets are asterisks. Empty for records without octets. Raises `OctetsError` if octets are missing.
+        """
         item, index = self._item(number)
         found = details(item, index)
         if self.options.show_secrets:
@@ -232,12 +243,17 @@ class Store:
             return [f"    {error}\n"]
 
     def octets(self, number: int) -> bytes:
-        """Return the stream octets of a record with headers, with asterisks for secrets. Raises `OctetsError` if
-        they are missing."""
+        """Return the stream octets of a record, including frame headers. Secrets are asterisks.
+
+        Raises `OctetsError` if octets are missing.
+        """
         return b"".join([each.octets for each in self.details(number) if each.source <= OPENED])
 
     def _item(self, number: int) -> tuple[Record | MessageTable | FrameTable, int]:
-        """Return a record or run with its octets, packets and payload trees, and the row in the run."""
+        """Return the record, or a table with the message or frame and its row in the table.
+
+        Octets, packets and field trees are included.
+        """
         self.problem = None
         batch = self.batch([number if number >= 0 else self._count + number], details=True)
         if self.problem is not None:
@@ -250,12 +266,17 @@ class Store:
         return batch.records[0], -1
 
     def select(self, filter: Filter, rows: Int64 | None = None) -> Int64:
-        """Return the numbers of the records that match `filter`, in order; only of the sorted `rows`, if given."""
+        """Return the numbers of the records that match `filter`, in order.
+
+        If `rows` is given, only these sorted record numbers are examined.
+        """
         return self._selected(filter.condition, rows)
 
     def find(self, reference: str, near: int = 0) -> int | None:
-        """Return the number of the record with this identity, as in `refs` of findings. The identity of a frame
-        finds its message if there are no frame records. The search starts `near` a record."""
+        """Return the number of the record with the identity `reference`, as in `refs` of findings.
+
+        The identity of a frame finds its message if there are no frame records. The search starts at the record `near`.
+        """
         parts = reference.split("/")
         if len(parts) != len(IDENTITY) or not all(each.isdecimal() for each in parts[1:4]):
             return None
@@ -270,19 +291,24 @@ class Store:
         return found
 
     def connection(self, conn: int | None, near: int = 0) -> int | None:
-        """Return the number of the connection record; None for example if the connection is open."""
+        """Return the number of the record of a closed connection, or None. The search starts at the record `near`."""
         if conn is None:
             return None
         return self._nearest(Every((equals("record", "connection"), equals("conn", conn))), near)
 
     def findings_about(self, values: Mapping[str, Any], number: int) -> Int64:
-        """Return the numbers of findings about octets of a record, among the `AROUND` records before and after it.
-        `values` are its fields."""
+        """Return the numbers of the findings about octets of a record, whose fields are `values`.
+
+        Only the `AROUND` records before and after it are examined.
+        """
         about = offset_within(values["offset"], values["offset"] + max(1, values["length"]) - 1)
         return self._around(number, equals("record", "finding"), about, *of_side(values))
 
     def unit_of(self, values: Mapping[str, Any], number: int) -> int | None:
-        """Return the number of the greeting, command or message that contains the octets of a finding."""
+        """Return the number of the greeting, command or message that contains the octets of a finding.
+
+        `values` are the fields of the finding.
+        """
         if values["offset"] is None:
             return None
         begins = Compared(FieldOperand(FIELDS["offset"]), Comparison(operator.le, values["offset"]), is_all=False)
@@ -294,8 +320,10 @@ class Store:
         return found[-1] if values["offset"] < unit["offset"] + unit["length"] else None
 
     def packets(self, values: Mapping[str, Any], number: int, most: int) -> list[ShownPacket]:
-        """Return at most `most` packets that first carried the octets of a record, without packets that are not in a
-        file. `values` are its fields. Raises `OctetsError`."""
+        """Return at most `most` packets that first carried the octets of a record, whose fields are `values`.
+
+        Packets that are not in a file are left out. Raises `OctetsError`.
+        """
         if values.get("offset") is None or values["conn"] is None:
             return []
         stream = Stream(*[values[name] for name in Stream._fields])
@@ -324,7 +352,7 @@ class Store:
         return self._selected(Every(conditions), np.arange(max(0, number - reach), min(self._count, number + reach)))
 
     def _nearest(self, condition: Condition, near: int) -> int | None:
-        """Return the first record that fulfils a condition, in the chunk with one that is nearest to a record."""
+        """Return the first record that fulfils a condition, in the chunk nearest to the record `near` that has one."""
         chunks, begins = self._chunks
         middle = bisect_right(begins, near) - 1
         kinds = {NUMBER_OF[name] for name in types_of(condition)}
@@ -337,8 +365,11 @@ class Store:
         return None
 
     def follow(self, *, conn: int | None = None, peer: str | None = None, topic: str | None = None) -> Int64:
-        """Return the records of a connection, of connections on which a side has the identity `peer`, or messages
-        and subscriptions of a topic. All given conditions must hold."""
+        """Return the numbers of the records of one conversation.
+
+        `conn` selects a connection, `peer` the connections on which a side has this identity, `topic` messages and
+        subscriptions of a topic. All given conditions must hold.
+        """
         parts: list[Condition] = []
         if conn is not None:
             parts.append(equals("conn", conn))
@@ -352,7 +383,7 @@ class Store:
         return self._selected(Every(tuple(parts)))
 
     def values_seen(self, field: FilterField) -> list[Any]:
-        """Return the values of a field, most frequent first; see `seen.py`."""
+        """Return the values of a field that occur in records, most frequent first; see `seen.py`."""
         return values_seen(field, self._chunks[0], self.files, self.options, self.spool.read)
 
     def _selected(self, condition: Condition, rows: Int64 | None = None) -> Int64:
@@ -366,8 +397,10 @@ class Store:
         return room[:count].copy() if 2 * count < len(room) else room[:count]
 
     def selecting(self, filter: Filter, rows: Int64 | None = None) -> Iterator[tuple[int, Int64]]:
-        """Select in steps, so that callers can show results early or cancel: yields the number of records examined
-        so far, and the matching records of the step."""
+        """Select records in steps, so that callers can show results early or cancel.
+
+        Yields (number of records examined so far, numbers of the matching records of this step).
+        """
         return self._selecting(filter.condition, rows)
 
     def _selecting(self, condition: Condition, rows: Int64 | None = None) -> Iterator[tuple[int, Int64]]:
@@ -381,8 +414,10 @@ class Store:
             yield begin + (len(chunk) if some is None else int(some[-1]) + 1), chosen
 
     def sorting(self, rows: Int64, operand: Operand, *, descending: bool = False) -> Iterator[Int64 | None]:
-        """Sort record numbers by a field or a function of one, in steps: yields None until the result is available.
-        Equal values stay in order, and records without a value are last."""
+        """Sort record numbers by a field or a function of one, in steps.
+
+        Yields None until the result is available. Equal values stay in order, and records without a value are last.
+        """
         keys = SortKeys(operand, len(rows), self.options, self.first_time)
         at = 0
         for chunk, begin, some in self._by_chunk(rows):
@@ -396,7 +431,7 @@ class Store:
             yield None if order is None else rows[order]
 
     def sorted(self, rows: Int64, name: str, *, descending: bool = False) -> Int64:
-        """Sort at once by a field name. Raises `FilterError`."""
+        """Return record numbers sorted by the field `name`. Raises `FilterError` for an unknown field."""
         *_, found = self.sorting(rows, operand_of(name), descending=descending)
         assert found is not None
         return found
@@ -406,7 +441,7 @@ class Store:
             yield chunk, begin, None
 
     def _by_chunk(self, numbers: Int64) -> Iterator[tuple[Chunk, int, Int64]]:
-        """Yield (chunk, number of records before it, its selected records)."""
+        """Group record numbers by chunk: yield (chunk, number of records before it, rows in the chunk)."""
         chunks, begins = self._chunks
         if not len(numbers):
             return
@@ -422,7 +457,7 @@ class Store:
 
 
 def ordering_times(table: PackedRows | PackedRecords) -> Int64:
-    """Return the times that order the records of a table."""
+    """Return the times (ns) by which the records of a table are in order."""
     if isinstance(table, PackedRecords) and table.type == "connection":
         return table.numbers["end_ns"].values.all()
     return table.times

@@ -1,4 +1,4 @@
-"""Connections, flows and sides of the rows of a chunk."""
+"""Packed connections, flows and sides of the rows of a chunk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = ("src_ip", "dst_ip")
 
 @dataclass(slots=True)
 class Words(Columns):
-    """Few different values, and the index of the value at each place."""
+    """A column with few different values: the values, and for each row the index of its value."""
 
     words: list[Any]
     codes: Packed
@@ -43,7 +43,7 @@ class Words(Columns):
 
 @dataclass(slots=True)
 class Streams(Columns):
-    """`Stream`s as columns; `ids` are the octets of `conn_id`."""
+    """`Stream`s as packed columns; `ids` are the values of `conn_id` as numbers."""
 
     numbers: dict[str, Optional]
     ids: Optional
@@ -66,7 +66,7 @@ class Streams(Columns):
         return Stream(**values)
 
     def column(self, name: str) -> list[Any]:
-        """Return a column with a value of each stream."""
+        """Return one field of each stream."""
         if name in self.numbers:
             return self.numbers[name].tolist(slice(None))
         if name in self.words:

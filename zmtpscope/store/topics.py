@@ -1,4 +1,4 @@
-"""Topics of messages: distinct texts and a code for each message, if there are few texts."""
+"""Packed topics of messages: the distinct texts and an index for each message, if there are few texts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ FEW = 1024
 
 
 class Topics:
-    """The topic of a row is `texts[codes[row]]`, None without a topic. With too many texts `texts` is None and
-    `codes` are sizes, `NO_TOPIC` without a topic; the topic must be read from the octets."""
+    """The topic of message i is `texts[codes[i]]`, None without a topic.
+
+    With too many texts `texts` is None, and `codes` are the sizes of topics in octets, or `NO_TOPIC`. The topic must
+    then be read from the message.
+    """
 
     __slots__ = ("codes", "texts")
 
@@ -33,7 +36,7 @@ class Topics:
 
     @classmethod
     def of(cls, octets: Octets, sizes: Int64) -> Topics:
-        """Keep topics; `sizes` are in octets, or `NO_TOPIC`."""
+        """Pack topics; `sizes` are in octets, or `NO_TOPIC`."""
         has = np.flatnonzero(sizes != NO_TOPIC)
         if not len(has):
             return cls([None], Packed(0, len(sizes), None))
@@ -75,8 +78,10 @@ def _cost(texts: Sequence[bytes]) -> int:
 
 
 def different(octets: Octets, rows: Int64, sizes: Int64) -> tuple[list[bytes] | None, Int64]:
-    """Return the distinct texts, and the code of each row. The texts are None if hashes collide or the octets are
-    not kept."""
+    """Return the distinct texts of `rows`, and for each row the index of its text.
+
+    The texts are None if hashes collide or the octets are not kept.
+    """
     if len(octets.octets.pieces) == 0:
         return None, rows
     whole = np.frombuffer(octets.octets.whole, np.uint8)
