@@ -50,7 +50,7 @@ STREAM = (
 """Fields of every record of octets in a stream, after the common ones."""
 
 _PAYLOAD = "struct<protocol:text,summary:text,fields:json>"
-_METADATA = "list<struct<name:text,value:text>>"
+METADATA = "list<struct<name:text,value:text>>"
 CONNECTION = (
     Field("start_ns", "int", "Time of the first packet", "ns"),
     Field("end_ns", "int", "Time of the packet that ended the connection, otherwise of the last packet", "ns"),
@@ -154,7 +154,7 @@ GREETING = (
 COMMAND = (
     Field("name", "text", "READY, SUBSCRIBE, PING, ERROR and others; for WebSocket WS-PING, WS-PONG and WS-CLOSE"),
     Field("size", "int", "Size of the command body, its name included", "octets"),
-    Field("metadata", _METADATA, "Properties of READY and INITIATE, in order, with repeats"),
+    Field("metadata", METADATA, "Properties of READY and INITIATE, in order, with repeats"),
     Field("socket_type", "text", "Property Socket-Type"),
     Field("identity", "text", "Property Identity"),
     Field("topic", "text", "Topic of SUBSCRIBE or CANCEL"),

@@ -299,6 +299,8 @@ def test_fields_lists_every_field(zmtpscope: Run) -> None:
     _, out, _ = zmtpscope("fields")
     for name in ("conn_id", "offset", "socket_type_0", "ttl_ms", "bodies_kept", "resumed_at", "severity"):
         assert f"\n  {name} " in out
+    types = {words[0]: words[1] for line in out.splitlines() if (words := line.split()) and line.startswith("  ")}
+    assert (types["metadata"], types["evidence"], types["payload"]) == ("list<{name,", "list<struct>", "struct")
     _, out, _ = zmtpscope("fields", "--json", "gap")
     assert [json.loads(line)["name"] for line in out.splitlines()][-3:] == ["bytes", "reason", "resumed_at"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -11,7 +11,7 @@ from zmtpscope.cli.parameters import command, flag
 from zmtpscope.cli.terminal import terminal_width
 from zmtpscope.export.types import spark_schema
 from zmtpscope.export.wrap import wrap
-from zmtpscope.record_fields import COMMON, STREAM, Field
+from zmtpscope.record_fields import COMMON, METADATA, STREAM, Field
 from zmtpscope.records import RECORDS, RecordType
 
 
@@ -22,58 +22,77 @@ from zmtpscope.records import RECORDS, RecordType
 def fields(records: tuple[str, ...], as_json: bool, spark: bool) -> None:
     """List every field of every record type, or of each RECORD given: name, type, unit, meaning, other names in
     filters, and an example filter."""
-    from zmtpscope.filter.examples import example_of
-    from zmtpscope.filter.fields import MADE, Type, other_names
-
     if as_json and spark:
         raise click.UsageError("--json and --spark are mutually exclusive")
     types = [RECORDS[name] for name in records or RECORDS]
-    write = sys.stdout.write
     if spark:
-        for type_ in types:
-            if len(types) > 1:
-                write(f"-- {type_.name}\n")  # an SQL comment
-            write(f"{spark_schema(type_.name)}\n")
-        return
-    if as_json:
-        for type_ in types:
-            for field in type_.fields:
-                aliases = other_names(field.name, type_.name)
-                values = {**field._asdict(), "aliases": aliases, "example": example_of(field.name, type_.name)}
-                write(json.dumps({"record": type_.name, **values}) + "\n")
-        return
-    write("every record\n")
-    for field in COMMON:
-        write(_line(field, other_names(field.name, None), example_of(field.name, None)))
-    write("\nevery record of octets in a stream\n")
-    for field in STREAM:
-        write(_line(field, other_names(field.name, None), example_of(field.name, None)))
+        lines = _schemas(types)
+    elif as_json:
+        lines = _json_lines(types)
+    else:
+        lines = _table(types, with_filter_fields=not records)
+    for line in lines:
+        click.echo(line)
+
+
+def _schemas(types: Sequence[RecordType]) -> Iterator[str]:
     for type_ in types:
-        write(f"\n{type_.name}: {type_.meaning}\n")
-        for field in _own(type_):
-            write(_line(field, other_names(field.name, type_.name), example_of(field.name, type_.name)))
-    if not records:
-        write("\nin filters, too\n")
+        if len(types) > 1:
+            yield f"-- {type_.name}"  # an SQL comment
+        yield spark_schema(type_.name)
+
+
+def _json_lines(types: Sequence[RecordType]) -> Iterator[str]:
+    from zmtpscope.filter.examples import example_of
+    from zmtpscope.filter.fields import other_names
+
+    for type_ in types:
+        for field in type_.fields:
+            filters = {
+                "aliases": other_names(field.name, type_.name),
+                "example": example_of(field.name, type_.name),
+            }
+            yield json.dumps({"record": type_.name, **field._asdict(), **filters})
+
+
+def _table(types: Sequence[RecordType], *, with_filter_fields: bool) -> Iterator[str]:
+    """Yield the fields under headings: those that records share, those of each type, and, if `with_filter_fields`,
+    those that exist only in filters."""
+    from zmtpscope.filter.fields import MADE, Type
+
+    yield "every record"
+    yield from _rows(COMMON, None)
+    yield "\nevery record of octets in a stream"
+    yield from _rows(STREAM, None)
+    for type_ in types:
+        yield f"\n{type_.name}: {type_.meaning}"
+        yield from _rows([field for field in type_.fields if field not in COMMON and field not in STREAM], type_.name)
+    if with_filter_fields:
+        yield "\nin filters, too"
         for made in MADE:
             type_name = "text" if made.type in (Type.TEXT, Type.ADDRESS) else "int"
-            field = Field(made.name, f"list<{type_name}>" if made.is_list else type_name, made.meaning)
-            write(_line(field, other_names(made.name, None), example_of(made.name, None)))
+            yield from _rows(
+                [Field(made.name, f"list<{type_name}>" if made.is_list else type_name, made.meaning)], None
+            )
 
 
-def _own(type_: RecordType) -> list[Field]:
-    return [field for field in type_.fields if field not in COMMON and field not in STREAM]
+def _rows(fields: Sequence[Field], record: str | None) -> Iterator[str]:
+    """Yield a row for each field of a record type (None: of all types)."""
+    from zmtpscope.filter.examples import example_of
+    from zmtpscope.filter.fields import other_names
 
-
-def _line(field: Field, aliases: list[str], example: str) -> str:
-    type_ = (
-        "list<{name, value}>"
-        if field.type.startswith("list<struct")
-        else field.type.partition("<name")[0] or field.type
-    )
-    if field.type.startswith("struct"):
-        type_ = "struct"
-    unit = f" [{field.unit}]" if field.unit else ""
-    also = f"also: {', '.join(aliases)}; " if aliases else ""
-    front, words = f"  {field.name:<18} {type_:<20} ", f"{field.meaning}{unit} ({also}e.g. {example})"
     width = terminal_width()
-    return (front + words if width is None else wrap(front, len(front), words, width)) + "\n"
+    for field in fields:
+        unit = f" [{field.unit}]" if field.unit else ""
+        aliases = other_names(field.name, record)
+        also = f"also: {', '.join(aliases)}; " if aliases else ""
+        front = f"  {field.name:<18} {_short_type(field.type):<20} "
+        words = f"{field.meaning}{unit} ({also}e.g. {example_of(field.name, record)})"
+        yield front + words if width is None else wrap(front, len(front), words, width)
+
+
+def _short_type(type_: str) -> str:
+    """Shorten types with members: `struct`, `list<struct>`, and `list<{name, value}>` for properties."""
+    if type_ == METADATA:
+        return "list<{name, value}>"
+    return type_.partition("struct<")[0] + "struct" + ">" * type_.startswith("list<") if "struct<" in type_ else type_
