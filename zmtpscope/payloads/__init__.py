@@ -1,2 +1,1 @@
-"""Dissectors of message payloads: built-in ones, and plugins named by entry points of the group
-`zmtpscope.payloads`."""
+"""Dissectors of message payloads: built-in ones, and plugins from entry points of the group `zmtpscope.payloads`."""

@@ -1,8 +1,8 @@
 """The API for payload dissectors (docs/payload-dissectors.md).
 
 A dissector is a subclass of `Payload`, named by an entry point of the group `zmtpscope.payloads`. Its `claim` decides
-whether a message has its format; its `dissect` reads the message. Every named read of the `Reader` becomes a field of
-the record and, if trees are requested, a node with its octets.
+whether a message has its format; its `dissect` reads the message. Each named read of the `Reader` adds a field to the
+record and, if field trees are requested, a node with its octets.
 """
 
 from __future__ import annotations
@@ -48,19 +48,21 @@ class Payload:
         self.settings = settings
 
     def claim(self, message: Message, about: About) -> Claim:
-        """Whether this dissector reads the message. This must be cheap: most calls are for messages of other
-        formats."""
+        """Return whether this dissector reads the message: `Claim.NO`, `MAYBE` or `YES`.
+
+        The call must be cheap, since most calls are for messages of other formats.
+        """
         raise NotImplementedError
 
     def at_once(self, octets: bytes) -> tuple[str, Json] | None:
-        """Return summary and fields if `octets` are the only content frame, or None to use `claim` and `dissect`.
+        """Return (summary, fields) if `octets` are the only content frame, or None to use `claim` and `dissect`.
 
-        Optional and fast: it must claim the same messages and return the same results, without findings.
+        Optional, for speed: it must claim the same messages and return the same results, without findings.
         """
         return None
 
     def claims_at_once(self, octets: bytes) -> bool:
-        """Whether `claim` would return MAYBE if `octets` are the only content frame.
+        """Return whether `claim` would return MAYBE if `octets` are the only content frame.
 
         A dissector with this method claims by these octets alone, regardless of earlier messages, and never returns YES
         if other dissectors may claim them. This saves calls whose result does not matter.
@@ -68,8 +70,8 @@ class Payload:
         raise NotImplementedError
 
     def dissect(self, message: Message, reader: Reader) -> str:
-        """Read a message from its first content frame on, and return its summary, one line.
+        """Read a message from its first content frame on; return its summary, one line.
 
-        Reading past the end of a frame or raising `Malformed` ends the dissection; fields read before are kept.
+        A read past the end of a frame, or `Malformed`, ends the dissection; fields read before are kept.
         """
         raise NotImplementedError

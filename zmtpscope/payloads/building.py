@@ -1,4 +1,4 @@
-"""Build record fields and field trees from named reads."""
+"""Build record fields and field trees while a dissector reads a message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from zmtpscope.zmtp.reader import FieldNode
 
 
 class RecordBuilder:
-    """Collects the fields of a record. Values go into the open object or array, at first `fields`."""
+    """Collects the fields of a record.
+
+    Values are added to the open object or array, at first to `fields`.
+    """
 
     __slots__ = ("_open", "fields")
 
@@ -19,7 +22,7 @@ class RecordBuilder:
         self._open: Json = self.fields
 
     def store(self, name: str, value: Json) -> None:
-        """Add a field to an object, or an item to an array."""
+        """Add a value to the open object under this name, or to the open array."""
         into = self._open
         if isinstance(into, list):
             into.append(plain(value))
@@ -30,7 +33,7 @@ class RecordBuilder:
         return self._open.setdefault(to_key(name), empty)
 
     def enter(self, container: Json) -> Json:
-        """Open an object or array; return the previous one for `leave`."""
+        """Open an object or array for further values; return the previous one for `leave`."""
         outer, self._open = self._open, container
         return outer
 
@@ -44,7 +47,7 @@ class Group(NamedTuple):
 
 
 class TreeBuilder:
-    """Builds the tree of a message. `nodes` are the top-level nodes of each frame, by frame index."""
+    """Builds the field tree of a message. `nodes` are the top-level nodes of each frame, by frame index."""
 
     __slots__ = ("_frame", "_level", "nodes")
 
@@ -52,7 +55,7 @@ class TreeBuilder:
         self.nodes: dict[int, list[FieldNode]] = {}
 
     def go_to(self, frame: int) -> None:
-        """Add the following nodes to the tree of frame number `frame`."""
+        """Add later nodes to the tree of the frame with this index."""
         self._frame = frame
         self._level = self.nodes.setdefault(frame, [])
 
@@ -60,7 +63,7 @@ class TreeBuilder:
         self._level.append(FieldNode(name, start, length, shown(value)))
 
     def add(self, nodes: list[FieldNode]) -> None:
-        """Add nodes that another parser made."""
+        """Add complete nodes from another parser."""
         self._level += nodes
 
     def begin(self, name: str, start: int) -> Group:
@@ -70,7 +73,7 @@ class TreeBuilder:
         return group
 
     def end(self, group: Group) -> None:
-        """Close a group, possibly in a later frame."""
+        """Close a group, in the frame in which it was opened or in a later one."""
         node, level = group
         if self.nodes.get(self._frame) is not self._level:
             self._level = level
@@ -82,6 +85,9 @@ class TreeBuilder:
 
 
 def tree_of(name: str, nodes: list[FieldNode], start: int, octets: bytes) -> FieldNode:
-    """Return a node with these children. Unread octets become leaves, so that the leaves cover all octets (P5)."""
+    """Return a node with the children `nodes`.
+
+    Octets that no child covers become leaves, so that the leaves cover all octets (P5).
+    """
     children = tiled(nodes, start, octets)
     return FieldNode(name, start, len(octets), None if children else octets, children)

@@ -102,7 +102,10 @@ class Cbor(Headed):
         reader.stop = outer
 
     def _read_pieces(self, reader: Reader, name: str, at: int, of: int) -> None:
-        """Read a text or octet string in pieces, from `at` on."""
+        """Read a text or octet string that is encoded in pieces, from index `at` on.
+
+        `of` is the kind of the string.
+        """
         pieces = []
         kind, stop, argument = self.head(reader.data, at)
         while kind != BREAK:
@@ -116,7 +119,9 @@ class Cbor(Headed):
         reader.value(name, stop - reader.position, as_text(whole) if of == TEXT else whole)
 
     def _octets_at(self, reader: Reader, at: int) -> tuple[int, int] | None:
-        """Return start and end of the contents of the octet string at `at`; None for other kinds, pieces and truncated
-        strings."""
+        """Return start and end of the contents of the octet string at index `at`.
+
+        None for other kinds, strings in pieces and truncated strings.
+        """
         kind, stop, argument = self.head(reader.data, at)
         return (stop, stop + argument) if kind == OCTETS and stop + argument <= reader.stop else None

@@ -1,6 +1,6 @@
 """Compressed bodies: gzip (RFC 1952), zlib (RFC 1950), zstd (RFC 8878) and LZ4 frames.
 
-A frame is unpacked into a new source, which the dissector that claims it reads.
+The unpacked octets are dissected in turn, and have a source number of their own (see `Source`).
 """
 
 from __future__ import annotations
@@ -28,21 +28,24 @@ MAX_SKIPPED = 4
 
 
 class Compressed(Framewise[bool]):
-    """Reads a compressed frame. Octets after the compressed stream stay as they are."""
+    """Base of the dissectors of compressed frames. Octets after the compressed stream are not changed."""
 
     judges = True
 
     def form(self) -> Format:
-        """Return the compression format of the frame. Raises `StaysPacked`."""
+        """Return how the frame is compressed. Raises `StaysPacked` if it cannot be unpacked here."""
         raise NotImplementedError
 
     def header(self, reader: Reader) -> None:
-        """Read the first stream's header into the tree. Raises `StaysPacked`, or `Malformed` if it is no header."""
+        """Read the header of the first compressed stream into the field tree.
+
+        Raises `StaysPacked` if it cannot be unpacked here, or `Malformed` if it is no header.
+        """
         raise NotImplementedError
 
     @abstractmethod
     def claim_of(self, octets: bytes) -> Claim:
-        """Whether a frame is in this format."""
+        """Return the claim on a frame: whether it has this format."""
 
     def recognise(self, octets: bytes) -> tuple[Claim, bool | None]:
         claim = self.claim_of(octets)
@@ -143,7 +146,7 @@ class Zlib(Compressed):
 
 
 class Framed(Compressed):
-    """Frames with optional skippable frames between them: zstd, LZ4.
+    """Base for zstd and LZ4: frames, with optional skippable frames between them.
 
     `fixed`: mask and value of the constant bits after the magic number.
     """
@@ -222,7 +225,10 @@ class Lz4(Framed):
 
 
 def zstd_unpacker() -> Callable[[], Unpacker]:
-    """Return the constructor of a zstd decompressor: Python's own (3.14) or `zstandard`'s. Raises `StaysPacked`."""
+    """Return the constructor of a zstd decompressor: Python's own (3.14) or that of `zstandard`.
+
+    Raises `StaysPacked` without either.
+    """
     unpacker: Callable[[], Unpacker]
     if sys.version_info >= (3, 14):
         from compression.zstd import DecompressionParameter, ZstdDecompressor

@@ -1,4 +1,4 @@
-"""What dissectors read, and what they return: a message or datagram, and its content."""
+"""Input and results of dissectors: a message or datagram, and its dissected content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zmtpscope.zmtp.reader import FieldNode, Finding
 class Source(NamedTuple):
     """Unpacked octets of a message, with offsets of their own. Sources are numbered from 2.
 
-    `origin` is the packed span: number of the parent source, start, stop.
+    `origin` is where the packed octets are: number of their source, start, stop.
     """
 
     number: int
@@ -25,7 +25,10 @@ class Source(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Dissected:
-    """The dissection of one message. `nodes` are the requested field trees, by frame index."""
+    """The dissection of one message.
+
+    `nodes` are the requested field trees, by frame index. `secrets` are the indexes of frames with passwords.
+    """
 
     protocol: str
     summary: str = ""
@@ -37,7 +40,7 @@ class Dissected:
 
 
 class Opened(NamedTuple):
-    """A nested payload. `protocol` None: no dissector claims it."""
+    """The dissection of a payload inside a payload. `protocol` None: no dissector claims it."""
 
     protocol: str | None
     summary: str
@@ -45,7 +48,7 @@ class Opened(NamedTuple):
 
 
 def is_sound(node: Any, start: int, stop: int) -> bool:
-    """Whether a node and its descendants lie within `start`..`stop` without overlap."""
+    """Whether a node and its descendants lie within the offsets `start..stop` without overlap."""
     if not isinstance(node, FieldNode) or not isinstance(node.value, int | str | bytes | None):
         return False
     end = node.start + node.length
@@ -62,8 +65,10 @@ def is_sound(node: Any, start: int, stop: int) -> bool:
 
 
 def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
-    """Complete the nodes of one level, so that they cover `octets`. Unread octets become leaves; of overlapping
-    nodes the first is kept."""
+    """Return the nodes of one level, completed so that they cover `octets`.
+
+    Octets without a node become leaves; of overlapping nodes the first is kept.
+    """
     found: list[FieldNode] = []
     at, stop = start, start + len(octets)
     for node in [*nodes, FieldNode("", stop, 0)]:
@@ -78,8 +83,10 @@ def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
 
 
 class Claim(IntEnum):
-    """How sure a dissector is that it reads a message. YES: no other format looks like this; MAYBE: the message fits
-    the format."""
+    """Whether a dissector reads a message.
+
+    YES: no other format looks like this; MAYBE: the message fits the format; NO: it does not.
+    """
 
     NO = 0
     MAYBE = 1
@@ -87,7 +94,7 @@ class Claim(IntEnum):
 
 
 class About(NamedTuple):
-    """Facts about the sending side and its peer; None: unknown."""
+    """The sending side of a message and its peer; None: unknown."""
 
     conn: int
     side: int
@@ -101,10 +108,11 @@ class About(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message: all frames, and the index of the first one after envelope, topic or group.
+    """One message for a dissector.
 
-    `topic` is the first frame of a publisher's multipart message (of RADIO: the group). `after_loss`: the capture may
-    lack messages before this one.
+    - `content`: index of the first frame after envelope, topic or group
+    - `topic`: the first frame of a publisher's multipart message (of RADIO: the group)
+    - `after_loss`: the capture may lack messages before this one
     """
 
     frames: Sequence[bytes]
@@ -118,8 +126,11 @@ class Message(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the user gave a dissector: `argument` of `-d SELECTOR,zmtp:NAME/ARGUMENT`, and the files of `--payload-file
-    NAME=FILE`, by file name."""
+    """Settings of a dissector by the user.
+
+    `argument` is that of `-d SELECTOR,zmtp:NAME/ARGUMENT`; `files` are the contents of `--payload-file NAME=FILE` by
+    file name.
+    """
 
     argument: str | None = None
     files: Mapping[str, bytes] = {}

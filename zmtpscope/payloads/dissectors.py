@@ -1,6 +1,6 @@
-"""The table of built-in dissectors, and their declarations: which messages each may claim.
+"""The table of built-in dissectors, with the messages that each may claim.
 
-Declarations are known without loading a dissector's module, because most captures need only a few.
+These declarations are here so that a dissector's module is loaded only if a capture needs it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 
 class Dissector(NamedTuple):
-    """A dissector with the declarations of `Payload`. `source` is its class, or `module:class`."""
+    """A dissector with the declarations of its class (see `Payload`). `source` is the class, or `module:class`."""
 
     name: str
     source: type[Payload] | str
@@ -33,7 +33,7 @@ class Dissector(NamedTuple):
     """Whether each frame is complete (`Framewise`), so that any frame may claim a message."""
 
     def load(self) -> type[Payload]:
-        """Import the dissector's class. Exceptions of the module propagate."""
+        """Import and return the dissector's class. Exceptions of the module propagate."""
         if not isinstance(self.source, str):
             return self.source
         module, _, name = self.source.partition(":")
@@ -41,22 +41,22 @@ class Dissector(NamedTuple):
         return kind
 
     def may_begin(self, head: int) -> bool:
-        """Whether a message may start with this octet, or be empty (`NO_OCTET`)."""
+        """Whether a message that the dissector claims may start with this octet, or be empty (`NO_OCTET`)."""
         begins = self.begins
         return begins is None or head in (set(begins) if isinstance(begins, bytes) else {each[0] for each in begins})
 
     def may_be_from(self, socket_type: str | None) -> bool:
-        """Whether the dissector takes messages of a socket type; None: unknown type."""
+        """Whether the dissector may claim messages of a socket type; None: unknown type."""
         return self.socket_types is None or socket_type in self.socket_types
 
     @property
     def prefixes(self) -> tuple[bytes, ...]:
-        """Return the first octets that the dissector declares, or ()."""
+        """The prefixes that the dissector declares as a tuple, or ()."""
         return self.begins if isinstance(self.begins, tuple) else ()
 
 
 def declared(kind: type[Payload]) -> Dissector:
-    """Return the declarations of a class. Raises `TypeError` for invalid ones."""
+    """Return the declarations of a dissector class. Raises `TypeError` if they are invalid."""
     from zmtpscope.payloads.framewise import Framewise  # built-in dissectors are known without it
 
     if not isinstance(getattr(kind, "prefix", None), str):

@@ -18,10 +18,10 @@ Known = TypeVar("Known")
 
 
 class Framewise(Payload, Generic[Known]):
-    """Claims a message by one complete frame: the first content frame, or a later one if no dissector claims earlier
-    ones. Other frames are read by the dissectors that claim them.
+    """Base of dissectors that claim a message by one complete frame.
 
-    `Known` is the parsed form of a frame, kept to avoid parsing it twice.
+    It is the first content frame, or a later one if no dissector claims earlier ones. Other frames are read by the
+    dissectors that claim them. `Known` is the parsed form of a frame, so that it is not parsed twice.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -32,13 +32,14 @@ class Framewise(Payload, Generic[Known]):
 
     @abstractmethod
     def recognise(self, octets: bytes) -> tuple[Claim, Known | None]:
-        """Return the claim on a frame, and its parsed form if it has the format."""
+        """Return (claim on a frame, its parsed form if it has the format)."""
 
     @abstractmethod
     def read_frame(self, reader: Reader, known: Known | None, values: list[Json]) -> str:
         """Read the current frame: append its value to `values`, return its summary.
 
-        `known` is None only for a frame outside the format: a message's single frame, or one that the user assigned.
+        `known` is the parsed form. It is None only for a frame without the format: the single frame of a message, or a
+        message that the user assigned.
         """
 
     def claim(self, message: Message, about: About) -> Claim:
@@ -71,8 +72,10 @@ class Framewise(Payload, Generic[Known]):
             reader.fields = values if count > 1 else values[0] if values else None
 
     def _first_that_begins(self, message: Message) -> int | None:
-        """Return the index of the first content frame that starts like the format; None without one, or if a frame has
-        the format."""
+        """Return the index of the first content frame that starts like the format.
+
+        None if no frame does, or if any frame has the format.
+        """
         begins = self.begins or b""
         octets = begins if isinstance(begins, tuple) else tuple(bytes([each]) for each in begins)
         if any(self.recognise(each)[1] is not None for each in message.bodies):
@@ -88,8 +91,10 @@ class Framewise(Payload, Generic[Known]):
 
 
 def _other_frame(reader: Reader, values: list[Json]) -> str:
-    """Read the current frame with the dissector that claims it, otherwise as text or octets. Append its value;
-    return its summary."""
+    """Read the current frame with the dissector that claims it, otherwise as text or octets.
+
+    Appends its value to `values`; returns its summary.
+    """
     opened = reader.another()
     if opened.protocol is not None:
         values.append(opened.fields)

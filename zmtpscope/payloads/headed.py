@@ -1,4 +1,4 @@
-"""Values that start with a head, which gives type and length of the rest: common to MessagePack and CBOR."""
+"""Values that start with a head, which contains the type and the length: common to MessagePack and CBOR."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ UNTIL_BREAK = -2
 
 
 class Headed(Framewise[bool]):
-    """A map or array that fills its frame. The fields are its items.
+    """Base of dissectors of a map or array that fills its frame; the items become fields.
 
-    Other keys than text become text. Of equal keys, the fields have the last value, the tree all.
+    Keys of other types are converted to text. Of equal keys, the fields have the last value, the field tree all.
     """
 
     begins = b""
 
     def head(self, data: bytes, at: int) -> Head:
-        """Return the head at `at`. Raises `Malformed` if it is not complete."""
+        """Parse the head of the value at index `at`. Raises `Malformed` if it is not complete."""
         raise NotImplementedError
 
     def read_special(self, reader: Reader, name: str, head: Head) -> None:
-        """Read a value of a kind that only this format has."""
+        """Read a value of a kind that only MessagePack or only CBOR has."""
         raise NotImplementedError
 
     # -- claims --------------------------------------------------------------------------------------------------------
@@ -76,9 +76,10 @@ class Headed(Framewise[bool]):
         return weight >= MIN_WEIGHT and stop in (None, len(octets))
 
     def walk(self, data: bytes) -> tuple[int | None, int]:
-        """Return the end and weight of the first value. The higher the weight, the less likely it is accidental.
+        """Return the end and the weight of the first value in `data`.
 
-        End None: not within `MAX_STEPS` heads. Raises `Malformed` if there is no value.
+        The higher the weight, the less likely other octets look like this value. The end is None if it is not within
+        `MAX_STEPS` heads. Raises `Malformed` if there is no value.
         """
         at = weight = 0
         outer: list[tuple[int, int]] = []
@@ -125,7 +126,7 @@ class Headed(Framewise[bool]):
         return in_brief(values[-1])
 
     def read(self, reader: Reader, name: str) -> None:
-        """Read one value, with nested ones."""
+        """Read one value, including nested values, as the field `name`."""
         head = kind, stop, argument = self.head(reader.data, reader.position)
         length = stop - reader.position
         if kind == VALUE:
@@ -151,7 +152,10 @@ class Headed(Framewise[bool]):
             self.read_special(reader, name, head)
 
     def _counted(self, reader: Reader, name: str, length: int, count: int | None) -> Iterator[int]:
-        """Read the head of an array or map (`length` octets), then yield the index of each item."""
+        """Read the head of an array or map, which has `length` octets; then yield the index of each item.
+
+        `count` is the number of items, None if unknown.
+        """
         if count is not None:
             reader.value(name, length, count, hidden=True)
             if count > reader.left:
@@ -171,7 +175,7 @@ _IN_ONE = (*_WITH_OCTETS, VALUE, SIMPLE)
 
 
 def _level(kind: int, argument: Json) -> tuple[int, int]:
-    """Return the number of values in a container, and its kind."""
+    """Return how many values a container has (a map two for each entry), and its kind."""
     if kind == TAG:
         return 1, kind
     if kind == PIECES:
@@ -190,7 +194,7 @@ def as_text(octets: bytes) -> str:
 
 
 def in_brief(value: Json) -> str:
-    """Return a value as JSON without blanks, octets as h'6f6b', cut to the length of a summary."""
+    """Return a value as short JSON, with octets as h'6f6b', truncated to the length of a summary."""
     text = ""
     for piece in _pieces(value):
         text += piece

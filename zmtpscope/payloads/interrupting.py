@@ -1,4 +1,4 @@
-"""End calls of third-party dissectors that do not return. A timer checks which calls are still running."""
+"""Stop third-party dissectors that do not return: a timer checks which calls are still running."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CALLS = {
 
 
 class Interrupting:
-    """Ends calls of dissectors that take too long, unless they run in compiled code.
+    """Stops calls of dissectors that take too long, unless they run in compiled code.
 
-    Only in the main thread; uses SIGALRM. The only cost is the timer.
+    Works only in the main thread, and uses SIGALRM. The only cost is the timer.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -51,7 +51,7 @@ class Interrupting:
 
 
 def _calls(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield the running dissector calls, innermost first."""
+    """Yield the calls of dissectors that are running in the stack of `frame`, innermost first."""
     inner = None
     while frame is not None:
         if inner is not None and getattr(frame.f_locals.get(CALLS.get(frame.f_code, "")), "name", None) is not None:

@@ -28,9 +28,9 @@ MIN_INTEGER, BEYOND_INTEGERS = -(2.0**63), 2.0**64
 
 
 class JsonPayload(Framewise[list[Json]]):
-    """Claims if the first content frame is exactly one object or array; other frames may be anything.
+    """Claims a message if its first content frame is exactly one object or array.
 
-    Never YES, so that protocols based on JSON take precedence.
+    Other frames may have any format. Never claims YES, so that protocols based on JSON have priority.
     """
 
     name = "json"
@@ -58,9 +58,9 @@ class JsonPayload(Framewise[list[Json]]):
 
 
 def recognised(octets: bytes) -> list[Json] | None:
-    """Parse objects or arrays, one or several on lines of their own; None for other octets.
+    """Parse one object or array, or several on lines of their own; None for other octets.
 
-    The list contains the value; it is empty if only `JsonText` can read it.
+    The list contains the value; it is empty if only `JsonText` can parse it.
     """
     inside = octets.removeprefix(BYTE_ORDER_MARK).strip(SPACES)
     if not inside or inside[0] not in _BRACKETS[0] or inside[-1] not in _BRACKETS[1]:
@@ -80,7 +80,7 @@ def recognised(octets: bytes) -> list[Json] | None:
 
 
 def _read(reader: Reader, documents: list[Json], values: list[Json]) -> None:
-    """Append the value of the current frame. `documents`: the value if it was parsed already."""
+    """Append the value of the current frame to `values`. `documents`: the value if it is already parsed."""
     octets = reader.data
     left = reader.budget.fields
     most = _most_values(octets)
@@ -98,12 +98,12 @@ def _read(reader: Reader, documents: list[Json], values: list[Json]) -> None:
 
 
 def _most_values(octets: bytes) -> int:
-    """Return an upper bound for the number of values: each is first or follows a comma or bracket."""
+    """Return an upper bound for the number of values in JSON: each is first or follows a comma or bracket."""
     return 1 + octets.count(b",") + octets.count(b"[") + octets.count(b"{")
 
 
 def loaded(octets: bytes) -> Json | None:
-    """Return the value parsed by orjson, or None."""
+    """Parse JSON with orjson; None if it is invalid."""
     if len(octets) > MAX_FIELDS and _most_values(octets) > MAX_FIELDS:
         return None  # avoid millions of objects for a hostile frame
     try:
@@ -113,8 +113,10 @@ def loaded(octets: bytes) -> Json | None:
 
 
 def _is_ordinary(value: Json) -> bool:
-    """Whether `JsonText` would return the same value: it is not nested too deep, and no integer of more than 64 bits
-    became a float."""
+    """Whether `JsonText` would return the same value as orjson did.
+
+    It would not if the value is nested too deep, or an integer of more than 64 bits became a float.
+    """
     level = [value]
     for _ in range(DEEPEST):
         below = []
@@ -140,7 +142,7 @@ def summary_of(octets: bytes) -> str:
 
 @compiled.where_possible
 def ordinary(octets: bytes) -> tuple[str, Json] | None:
-    """Return summary and value of an object or array that orjson and `JsonText` parse alike, or None."""
+    """Return (summary, value) of an object or array that orjson and `JsonText` parse alike, otherwise None."""
     if octets[-1:] not in _ENDS:  # rules out most octets that are not JSON
         return None
     value = loaded(octets)
@@ -148,13 +150,16 @@ def ordinary(octets: bytes) -> tuple[str, Json] | None:
 
 
 def dissected(octets: bytes) -> Dissected:
-    """Dissect `octets`, the only content frame. `ordinary` accepts them, unless their file has changed since."""
+    """Dissect `octets`, the only content frame of a message.
+
+    `ordinary` has accepted them; it may not any more if their file has changed since.
+    """
     summary, value = ordinary(octets) or (summary_of(octets), None)
     return Dissected(JsonPayload.name, as_summary(summary), None if value == {} else value)
 
 
 @compiled.where_possible
 def summary_and_fields(octets: bytes) -> tuple[str, str | None]:
-    """Dissect as `dissected` does, with the fields as JSON text."""
+    """Return (summary, fields as JSON text) of the only content frame of a message, like `dissected`."""
     made = dissected(octets)
     return made.summary, None if made.fields is None else orjson.dumps(made.fields).decode()

@@ -1,4 +1,4 @@
-"""A careful JSON parser: returns values with their octets, and accepts common deviations that orjson refuses."""
+"""A JSON parser that returns values with their offsets, and accepts common deviations that orjson refuses."""
 
 from __future__ import annotations
 
@@ -40,11 +40,9 @@ _LONGEST_INTEGER = 20
 class JsonText:
     """Parses one frame: one JSON text, or several on lines of their own.
 
-    `documents` are the values, partial ones too if `read` raises; `nodes` is their tree. `start` is the stream offset
-    of the first octet, `most` the maximum number of values.
-
-    Numbers that fit neither 64 bits nor a double become text, unchanged, as NaN and Infinity do. Of duplicate keys the
-    last one counts.
+    `documents` are the values, partial ones too if `read` raises; `nodes` is their field tree. `start` is the stream
+    offset of the first octet, `most` the maximum number of values. Numbers that fit neither 64 bits nor a double become
+    text, unchanged, as NaN and Infinity do. Of duplicate keys the last one counts.
     """
 
     def __init__(self, octets: bytes, start: int, most: int, *, trees: bool) -> None:
@@ -58,11 +56,11 @@ class JsonText:
 
     @property
     def value(self) -> Json:
-        """The document, or a list of several."""
+        """The value of the frame, or a list of several values."""
         return self.documents[0] if len(self.documents) == 1 else self.documents or None
 
     def read(self) -> None:
-        """Parse the frame. Raises `Malformed` if it is not JSON, and `Limit` above a limit."""
+        """Parse the frame. Raises `Malformed` if it is not JSON, and `Limit` if it exceeds a limit."""
         self._pass(_BEGIN, "space")
         self._value(self.documents, "", 0)
         while gap := self._pass(_BETWEEN, "space"):
@@ -75,7 +73,7 @@ class JsonText:
             raise Malformed("octets after the value")
 
     def _value(self, into: list[Json] | dict[str, Json], key: str, level: int) -> None:
-        """Read a value at depth `level` into the innermost container."""
+        """Parse a value at nesting depth `level`; add it to the container `into`, to an object under `key`."""
         found = _VALUE.match(self.octets, self.position)
         if found is None:
             raise Malformed("a value is missing or not JSON")
@@ -102,7 +100,7 @@ class JsonText:
             self._leaf("number" if found["number"] else kind, found.end(), value)
 
     def _members(self, into: list[Json] | dict[str, Json], opened: re.Match[bytes], level: int) -> None:
-        """Read the rest of a container after its opening bracket."""
+        """Parse the rest of a container after its opening bracket `opened`; add it to `into`."""
         close = _CLOSE[opened.group()[:1]]
         self._punctuation("open", opened)
         if (closed := close.match(self.octets, self.position)) is None:
@@ -126,7 +124,7 @@ class JsonText:
     # -- the tree ------------------------------------------------------------------------------------------------------
 
     def _pass(self, pattern: re.Pattern[bytes], name: str) -> bytes | None:
-        """Consume the octets that match; None if there are none."""
+        """Return the next octets if they match `pattern`, as a leaf `name` of the field tree, otherwise None."""
         found = pattern.match(self.octets, self.position)
         if found is None:
             return None
@@ -158,7 +156,7 @@ class JsonText:
 
 
 def _string(token: bytes) -> str:
-    """Decode a JSON string. Lone surrogates are kept."""
+    """Decode a JSON string with its quotes. Lone surrogates are kept."""
     try:
         text = token.decode()
     except UnicodeDecodeError:
@@ -170,7 +168,7 @@ def _string(token: bytes) -> str:
 
 
 def _scalar(token: bytes, real: bool) -> Json:
-    """Parse a number, true, false or null. `real`: a number with a fraction or an exponent."""
+    """Parse a number, true, false or null. `real`: a number has a fraction or an exponent."""
     if token in _LITERALS:
         return _LITERALS[token]
     if real:

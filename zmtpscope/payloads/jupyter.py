@@ -27,14 +27,14 @@ _SIGNATURE = re.compile(rb"(?:[0-9A-Fa-f]{2}){0,64}")
 
 
 class Key(NamedTuple):
-    """The key of one kernel, with its hash as in `hashlib`. Never shown."""
+    """The signing key of a Jupyter kernel, and its hash as named in `hashlib`. The key is never shown."""
 
     octets: bytes
     digest: str
 
 
 class Jupyter(Payload):
-    """Claims any message with the delimiter and all frames that must follow it."""
+    """Claims any message with the delimiter `<IDS|MSG>` and all frames that must follow it."""
 
     name = "jupyter"
     prefix = "jupyter"
@@ -87,7 +87,10 @@ class Jupyter(Payload):
         return summary_of(kind, content, about["msg_type"])
 
     def _judge_signature(self, reader: Reader, signed: Sequence[bytes]) -> None:
-        """Set the field `signature` to ok, wrong or none, or to null if no key was given."""
+        """Set the field `signature` to "ok", "wrong" or "none", or to null if no key is known.
+
+        `signed` are the frames that the signature covers.
+        """
         octets, place, size = reader.data, reader.offset, reader.left
         reader.text("hmac", hidden=True)
         if not octets:
@@ -104,7 +107,10 @@ class Jupyter(Payload):
             reader.finding("JUPYTER-01", place, size)
 
     def _fits(self, signature: bytes, signed: Sequence[bytes]) -> bool:
-        """Whether a key makes this signature; the key found is tried first from now on."""
+        """Whether any known key makes this signature for the frames `signed`.
+
+        The key found is tried first for later messages.
+        """
         from hmac import compare_digest
 
         for index, key in enumerate(self.keys):
@@ -114,7 +120,7 @@ class Jupyter(Payload):
         return False
 
     def _report_useless_files(self, reader: Reader) -> None:
-        """Report files without a key, once."""
+        """Report files without a key, once for each side."""
         for name in self.useless:
             reader.finding("PAYLOAD-04", detail=f"jupyter: {name} is not a connection file with a key")
         self.useless = []
@@ -138,7 +144,10 @@ def _keys_of(files: Mapping[str, bytes]) -> tuple[list[Key], list[str]]:
 
 
 def _key_of(octets: bytes) -> Key | None:
-    """Return the key of a connection file: JSON with `key` and `signature_scheme` (default hmac-sha256)."""
+    """Return the key in a connection file, JSON with `key` and `signature_scheme` (default hmac-sha256).
+
+    None if it has no key.
+    """
     try:
         made = _json(octets)
     except Malformed:
@@ -156,7 +165,7 @@ def _key_of(octets: bytes) -> Key | None:
 
 
 def _signature(key: Key, signed: Sequence[bytes]) -> bytes:
-    """Return the signature that a peer with this key sends, in hexadecimal."""
+    """Return the signature of the frames `signed` with this key, in hexadecimal."""
     import hmac  # loads OpenSSL
 
     made = hmac.new(key.octets, digestmod=key.digest)
@@ -166,7 +175,10 @@ def _signature(key: Key, signed: Sequence[bytes]) -> bytes:
 
 
 def _read_front(reader: Reader, delimiter: int) -> None:
-    """Read the frames before the delimiter: the topic of a publisher, otherwise identities. Moves to the delimiter."""
+    """Read the frames before the delimiter, which has the index `delimiter`, and move to the delimiter.
+
+    They are the topic of a publisher, otherwise identities.
+    """
     reader.go_to(0)
     identities: list[str] = []
     publishes = reader.about.socket_type in PUBLISHERS
@@ -181,7 +193,7 @@ def _read_front(reader: Reader, delimiter: int) -> None:
 
 
 def _read_object(reader: Reader, name: str) -> dict[str, Json]:
-    """Read the next frame, an object. Kernels send null for an empty one, except for the header."""
+    """Read the next frame as a JSON object. Kernels send null for an empty object, except for the header."""
     reader.next_frame()
     octets = reader.data
     reader.text(name, hidden=True)
@@ -201,7 +213,7 @@ def _read_buffers(reader: Reader) -> None:
 
 
 def _json(octets: bytes) -> Json:
-    """Parse the JSON of a frame. Raises `Malformed`."""
+    """Parse a frame as JSON. Raises `Malformed`."""
     import orjson
 
     try:

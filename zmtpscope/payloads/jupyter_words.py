@@ -36,7 +36,7 @@ CHANNELS = {
 
 
 def channel_of(kind: str, socket_type: str | None) -> str | None:
-    """Return the channel of a message, or None if unknown."""
+    """Return the Jupyter channel of a message of type `kind`, such as "shell"; None if unknown."""
     if socket_type in PUBLISHERS:
         return "iopub"
     if kind in _COMMS:
@@ -45,7 +45,7 @@ def channel_of(kind: str, socket_type: str | None) -> str | None:
 
 
 def summary_of(kind: str, content: dict[str, Json], parent: str | None) -> str:
-    """Summarise a message; `parent` is the type of the message that caused it."""
+    """Summarise a message of type `kind` in one line; `parent` is the type of the message that caused it."""
     words = _WORDS.get(kind)
     text = words(content) if words is not None else _outcome(content) if kind.endswith("_reply") else ""
     if kind == "status" and parent:
@@ -54,7 +54,7 @@ def summary_of(kind: str, content: dict[str, Json], parent: str | None) -> str:
 
 
 def _plain(value: Json) -> str:
-    """Return a text, number or boolean as text, otherwise ""."""
+    """Return a text, number or boolean as text; "" for other values."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)[:LONGEST_SUMMARY] if isinstance(value, str | int | float) else ""
@@ -92,7 +92,7 @@ def _counted(content: dict[str, Json]) -> str:
 
 
 def _shown(content: dict[str, Json]) -> str:
-    """Return the text of displayed data, otherwise the names of its formats."""
+    """Return the text of displayed data; without text the names of its formats."""
     data = content.get("data")
     if not isinstance(data, dict):
         return _counted(content)

@@ -24,7 +24,7 @@ CONTAINERS = (dict, list, tuple)
 
 
 class Limit(Exception):
-    """The message exceeds a limit; `id` is the finding to report."""
+    """A message exceeds a limit; `id` is the finding to report."""
 
     def __init__(self, id: str, detail: str) -> None:
         super().__init__(detail)
@@ -33,7 +33,7 @@ class Limit(Exception):
 
 
 class Allowance:
-    """Limits unpacking on one side: keeps the cost proportional to the captured octets."""
+    """Limits how much may be unpacked on one side, in proportion to the captured octets."""
 
     __slots__ = ("fields", "octets")
 
@@ -41,14 +41,16 @@ class Allowance:
         self.octets, self.fields = UNPACKED_AT_FIRST, FIELDS_AT_FIRST
 
     def earn(self, octets: int) -> None:
-        """Add the allowance for a message."""
+        """Increase the limit for a message of `octets`."""
         self.octets += UNPACKED_PER_OCTET * octets
         self.fields += FIELDS_PER_OCTET * octets
 
 
 class Budget:
-    """The numbers of fields, octets and findings that one message and its packed parts may still use. `allowance`
-    belongs to its side."""
+    """The numbers of fields, octets and findings that one message, including its unpacked parts, may still use.
+
+    `allowance` is the limit of its side for unpacking.
+    """
 
     __slots__ = ("allowance", "fields", "findings", "octets", "sources", "spare")
 
@@ -71,7 +73,7 @@ class Budget:
 
     @contextmanager
     def of_packed(self) -> Iterator[None]:
-        """Limit the fields read within this context to the side's allowance."""
+        """Limit the fields read within this context to the allowance of the side."""
         if self.spare is not None:  # packed within a packed part
             yield
             return
@@ -86,9 +88,9 @@ class Budget:
 
 
 def counted(value: Json, budget: Budget, depth: int) -> Json:
-    """Convert a value at nesting depth `depth` to types that every output can hold. Its parts count against `budget`.
+    """Convert a value at nesting depth `depth` to types that all output formats support.
 
-    Raises `Limit`, or `TypeError` for a value of another type.
+    Its parts are subtracted from `budget`. Raises `Limit`, or `TypeError` for a value of another type.
     """
     budget.spend(0)
     if isinstance(value, dict):
@@ -103,9 +105,9 @@ def counted(value: Json, budget: Budget, depth: int) -> Json:
 
 
 def checked(fields: Json) -> Json:
-    """Return the fields that a dissector has set itself, in types that every output can hold.
+    """Convert the fields of a message to types that all output formats support.
 
-    Their parts were counted and limited when they were read, each at its own depth.
+    Their parts were counted when they were read, each at its own depth, so they are not counted again.
     """
     budget = Budget()
     budget.fields *= 2

@@ -121,7 +121,11 @@ class MessagePack(Headed):
 
 
 class _Loaded(NamedTuple):
-    """A map or array that JSON can hold, not nested too deep. `has_words`: contains text, so it is not accidental."""
+    """A map or array that JSON can represent, not nested too deep.
+
+    `has_words`: it contains text, so other octets are unlikely to look like it. `has_exponents`: it contains numbers
+    with an exponent.
+    """
 
     value: Json
     has_words: bool
@@ -133,7 +137,7 @@ class _Loaded(NamedTuple):
 
 
 def _loaded(octets: bytes) -> _Loaded | None:
-    """Return the value that msgspec parses, if `Headed` would claim it and return the same, otherwise None."""
+    """Parse with msgspec; None if `Headed` would not claim the octets, or would return another value."""
     if len(octets) > MAX_STEPS:
         return None
     try:
@@ -145,7 +149,7 @@ def _loaded(octets: bytes) -> _Loaded | None:
 
 
 def _ordinary(value: Json) -> _Loaded | None:
-    """Return the value with facts about its contents; None unless it and all nested values are ordinary."""
+    """Describe a parsed value; None if it or any nested value needs the parser of `Headed`."""
     level, has_words, has_exponents = [value], False, False
     for _ in range(DEEPEST):
         below = []
@@ -174,7 +178,7 @@ def _ordinary(value: Json) -> _Loaded | None:
 
 
 def as_time(data: bytes) -> str | None:
-    """Write a time stamp as in RFC 3339; None if invalid or outside the years 1 to 9999."""
+    """Format a time stamp as in RFC 3339; None if it is invalid or outside the years 1 to 9999."""
     if len(data) not in _TIMESTAMPS:
         return None
     number = int.from_bytes(data)

@@ -1,4 +1,4 @@
-"""Python pickles are never loaded: their opcodes show the imports and calls of loading."""
+"""Python pickles. They are never loaded: their opcodes show which imports and calls loading would make."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ _DANGEROUS_BUILTINS = {
 
 
 class Pickle(Framewise[Walk]):
-    """Claims if the first content frame is exactly one pickle. Other frames may be anything, such as out-of-band
-    buffers of protocol 5."""
+    """Claims a message if its first content frame is exactly one pickle.
+
+    Other frames may have any format, such as out-of-band buffers of protocol 5.
+    """
 
     name = "pickle"
     prefix = "pickle"
@@ -72,7 +74,7 @@ class Pickle(Framewise[Walk]):
         return _summary(fields)
 
     def _judge(self, reader: Reader, walk: Walk) -> None:
-        """Report the effects of loading, once per side and set of imports."""
+        """Report what loading the pickle would do, once per side and set of imports."""
         key = hash((walk.finished, frozenset(walk.imports)))
         if key in self._reported:
             return
@@ -90,7 +92,7 @@ class Pickle(Framewise[Walk]):
 
 
 def recognised(octets: bytes) -> tuple[Claim, Walk | None]:
-    """Return the claim, and the walk through the opcodes."""
+    """Return the claim on a frame, and the interpreted opcodes."""
     headed = octets[:1] == _HEADED
     if octets[-1:] != _STOP or (headed and octets[1] > HIGHEST_PROTOCOL):
         return Claim.NO, None
@@ -146,7 +148,7 @@ def _summary(fields: Json) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Return the first few as a list in words."""
+    """Format the first few names as a list for a sentence."""
     all_names = list(names)
     more = [f"{len(all_names) - _MAX_NAMED} more"] if len(all_names) > _MAX_NAMED else []
     return ", ".join(all_names[:_MAX_NAMED] + more)

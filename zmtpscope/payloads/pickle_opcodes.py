@@ -25,10 +25,12 @@ _LINE = -1
 
 
 class Opcode(NamedTuple):
-    """`takes` objects from the stack; with `to_mark` also all above the last mark.
+    """An opcode of pickles.
 
-    `leaves` are the types of its results. `argument` is a pickletools kind of `size` octets. A `constant` puts its
-    argument on the stack.
+    - `takes`: how many objects it removes from the stack; with `to_mark` also all above the last mark
+    - `leaves`: types of the objects that it puts on the stack
+    - `argument`: kind of its argument in pickletools; it has `size` octets
+    - `constant`: it puts its argument on the stack
     """
 
     name: str
@@ -62,7 +64,7 @@ def opcodes() -> dict[int, Opcode]:
 
 
 def read_argument(opcode: Opcode, octets: bytes, begin: int) -> tuple[Json, int]:
-    """Parse the argument at `begin`; return it (None if the opcode has none) and its end.
+    """Parse the argument of an opcode at index `begin`; return it (None if the opcode has none) and its end.
 
     Two lines naming an import become one text with a dot. Non-ASCII text of Python 2 and numbers of more than 64 bits
     stay octets.

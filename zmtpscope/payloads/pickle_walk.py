@@ -24,14 +24,14 @@ _IN_PLACE = {"APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "READONLY_B
 
 
 class StackObject(NamedTuple):
-    """An object on the stack: its description for the output, and its text if it is a string."""
+    """Describes an object on the stack: `shown` is for the output; `text` is its value if it is a string."""
 
     shown: str
     text: str | None = None
 
 
 class Step(NamedTuple):
-    """An opcode at `start..stop`, with its argument or, without one, its result on the stack."""
+    """One opcode of a pickle at `start..stop`, with its argument or, without one, its result on the stack."""
 
     name: str
     start: int
@@ -43,9 +43,9 @@ _MARK: Final = StackObject("mark")
 
 
 class Walk:
-    """Interprets at most `most` opcodes, up to STOP.
+    """Interprets at most `most` opcodes of a pickle, up to STOP.
 
-    Attributes are the results, partial ones if `run` raises; `position` is the end of the part read.
+    Attributes are the results, partial ones if `run` raises; `position` is the index after the last opcode.
     """
 
     def __init__(self, octets: bytes, most: int) -> None:
@@ -124,7 +124,7 @@ class Walk:
         return self._stack[-1]
 
     def _take(self, opcode: Opcode) -> list[StackObject]:
-        """Pop the opcode's objects, deepest first, without marks."""
+        """Remove the objects that an opcode takes from the stack; return them deepest first, without marks."""
         items: list[StackObject] = []
         if opcode.to_mark:
             while self._stack and self._stack[-1] is not _MARK:
@@ -141,7 +141,7 @@ class Walk:
         return below + items
 
     def _left(self, opcode: Opcode, argument: Json, taken: list[StackObject]) -> Sequence[StackObject]:
-        """Return the objects that an opcode puts on the stack for the ones it has `taken`."""
+        """Return the objects that an opcode puts on the stack in place of the objects `taken`."""
         name = opcode.name
         if name == "GLOBAL":
             return [self._import(argument)]

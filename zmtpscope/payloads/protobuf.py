@@ -1,6 +1,6 @@
 """Protocol Buffers, with the field names of a descriptor set, or with field numbers.
 
-Almost any octets fit without a descriptor set, so only messages that the user selected are dissected.
+Without a descriptor set nearly any octets fit, so only messages that the user selected are dissected.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Wanted(NamedTuple):
 
 
 class Protobuf(Payload):
-    """Reads messages whose first content frame is a Protocol Buffers message.
+    """Dissects messages whose first content frame is a Protocol Buffers message.
 
-    `settings.argument` is its type in a descriptor set of `settings.files`; None: fields are read by number.
+    `settings.argument` is its type in a descriptor set of `settings.files`; None: fields are named by number.
     """
 
     name = prefix = "protobuf"
@@ -97,7 +97,7 @@ def _wanted(name: str, settings: Settings) -> Wanted | str:
 
 
 class _Fields:
-    """Reads fields, with `reader` at the first one."""
+    """Reads the fields of a message, with `reader` at the first one."""
 
     def __init__(self, reader: Reader, schema: Schema) -> None:
         self.reader = reader
@@ -107,11 +107,17 @@ class _Fields:
         """Keys parsed, also of octets that turned out to be no fields: each costs time."""
 
     def read(self, start: int, stop: int, kind: MessageType | None) -> None:
-        """Read the fields in `start..stop`. Raises `Malformed` after the last valid field."""
+        """Read the fields in `data[start:stop]`, a message of type `kind`.
+
+        Raises `Malformed` after the last valid field.
+        """
         self._all(self._look(start, stop), kind)
 
     def _look(self, start: int, stop: int) -> WireFields:
-        """Parse the fields, at most as many as the limits allow. Raises `Limit` after `MAX_KEYS` keys."""
+        """Parse fields in `data[start:stop]`, at most as many as the limits allow.
+
+        Raises `Limit` after `MAX_KEYS` keys.
+        """
         if self.keys > MAX_KEYS:
             raise Limit("PAYLOAD-02", f"more than {MAX_KEYS} fields, including possible ones")
         found = wire_fields(self.data, start, stop, MAX_FIELDS + 1)
@@ -135,8 +141,10 @@ class _Fields:
     # -- undeclared fields ---------------------------------------------------------------------------------------------
 
     def _guessed(self, each: WireField) -> None:
-        """Read an undeclared field. A field with a length is read as printable text if it is, or else as a message,
-        other text, or octets."""
+        """Read a field without a declaration.
+
+        A field with a length is tried as printable text, as a message, as other text, and last as octets.
+        """
         name, length = str(each.number), each.stop - each.start
         if each.wire_type == WIRE_GROUP:
             return self._message(name, each, None)
@@ -199,7 +207,7 @@ class _Fields:
                 reader.value(name, end - at, self._number(declared, number))
 
     def _entry(self, entry: MessageType, each: WireField) -> None:
-        """Read a map entry: a message of a key and a value."""
+        """Read a map entry, a message that contains a key and a value."""
         reader = self.reader
         reader.octets("tag", each.begin - each.start, hidden=True)
         found = self._look(each.begin, each.end)
@@ -220,7 +228,7 @@ class _Fields:
             raise Malformed(found.problem)
 
     def _default(self, declared: FieldType | None) -> Json:
-        """Return the value of a key or value that the sender left out."""
+        """Return the default of a key or value that the sender left out."""
         if declared is None or declared.type == MESSAGE:
             return {}
         if declared.type in NUMBERS:
@@ -241,7 +249,7 @@ class _Fields:
 
 
 def _printable(octets: bytes) -> str | None:
-    """Return text without control characters and line ends, or None."""
+    """Return text without control characters and line ends; None for other octets."""
     try:
         return to_text(octets) if octets.decode().isprintable() else None
     except UnicodeDecodeError:
@@ -257,7 +265,7 @@ def _fits(declared: FieldType, each: WireField) -> bool:
 
 
 def _part(entry: MessageType, each: WireField, number: int) -> FieldType | None:
-    """Return the declaration of the key (1) or value (2) of a map entry."""
+    """Return the declared type of the key (`number` 1) or value (2) of a map entry."""
     declared = entry.fields.get(number) if each.number == number else None
     return declared if declared is not None and _fits(declared, each) else None
 

@@ -1,4 +1,4 @@
-"""Message types from descriptor sets, as `protoc --include_imports --descriptor_set_out=FILE` writes them.
+"""Parse message types from descriptor sets, which `protoc --include_imports --descriptor_set_out=FILE` writes.
 
 A descriptor set is itself a message (google/protobuf/descriptor.proto), and is parsed as one.
 """
@@ -20,7 +20,7 @@ REPEATED = 3
 
 
 class FieldType(NamedTuple):
-    """The type of a field. `type_name` is its message or enum."""
+    """A field of a message type. `type_name` is its message or enum type."""
 
     name: str
     type: int
@@ -39,7 +39,7 @@ class MessageType:
 
 @dataclass(slots=True, eq=False)
 class Schema:
-    """Messages and enums, under full names such as acme.Price."""
+    """Message and enum types by their full names, such as acme.Price."""
 
     messages: dict[str, MessageType] = field(default_factory=dict)
     enums: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Schema:
 
 @functools.lru_cache(maxsize=8)
 def read_schema(descriptor_set: bytes) -> Schema:
-    """Parse a descriptor set. Raises `Malformed` if it is none."""
+    """Parse a descriptor set. Raises `Malformed` if the octets are no descriptor set."""
     schema = Schema()
     for file in _Part.whole(descriptor_set).parts(1):
         package = file.text(2)
@@ -80,7 +80,7 @@ def _join(scope: str, name: str) -> str:
 
 
 class _Part:
-    """One encoded message of a descriptor set: a file, a message type or a field."""
+    """Reads one encoded message of a descriptor set: a file, a message type or a field."""
 
     def __init__(self, data: bytes, start: int, stop: int) -> None:
         self.data = data

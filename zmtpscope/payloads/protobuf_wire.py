@@ -1,4 +1,4 @@
-"""The Protocol Buffers wire format (protobuf.dev/programming-guides/encoding), without nested messages."""
+"""Parse the Protocol Buffers wire format (protobuf.dev/programming-guides/encoding), without nested messages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ LARGEST_VARINT = (1 << 64) - 1
 
 
 class WireField(NamedTuple):
-    """A field at `start`..`stop` with its value at `begin`..`end`. `value` is the number of a varint or fixed field.
+    """A field at `data[start:stop]`, with its value at `data[begin:end]`.
 
-    A group ends with a key of its own, between `end` and `stop`.
+    `value` is the number of a varint or fixed field. A group ends with a key of its own, between `end` and `stop`.
     """
 
     number: int
@@ -44,12 +44,15 @@ class WireFields(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether all octets are fields, at least one."""
+        """Whether the octets are completely fields, at least one."""
         return self.problem is None and bool(self.fields)
 
 
 def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> WireFields:
-    """Parse fields; after `most` keys, keys in groups included, the rest counts as valid because it is never read."""
+    """Parse the fields in `data[start:stop]`.
+
+    After `most` keys, including keys in groups, the rest counts as valid because it is never read.
+    """
     fields: list[WireField] = []
     groups: list[tuple[int, int, int]] = []
     """Field number, start and begin of each open group."""
@@ -93,8 +96,10 @@ def wire_fields(data: bytes, start: int, stop: int, most: int = sys.maxsize) -> 
 
 
 def varint(data: bytes, at: int, stop: int) -> tuple[int, int]:
-    """Parse a number at index `at`, seven bits per octet, least significant first; return number and end. Raises
-    `Malformed`."""
+    """Parse a varint at index `at`, seven bits per octet, least significant first; return number and end.
+
+    Raises `Malformed` if it does not end before `stop`.
+    """
     if at < stop and data[at] < 0x80:
         return data[at], at + 1
     value = shift = 0

@@ -1,4 +1,4 @@
-"""RADIO to DISH over UDP (wire.md 11): group length, group, body. There is no greeting and no version."""
+"""RADIO to DISH over UDP (wire.md 11): a datagram has group length, group and body, without greeting and version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ LARGEST = 8192
 
 
 class Radio(Payload):
-    """A RADIO message: one datagram. It has no magic number, so other evidence must select this dissector."""
+    """Dissects a RADIO message, one datagram.
+
+    It has no magic number, so the dissector is selected by other evidence.
+    """
 
     name = "radio"
     prefix = "radio"

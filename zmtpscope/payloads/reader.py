@@ -1,4 +1,4 @@
-"""Named reads over the frames of one message: one pass yields record fields and field tree."""
+"""Read the fields in the frames of one message; each read adds to the record's fields and to the field tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from zmtpscope.zmtp.reader import FieldNode, Finding
 
 
 class Malformed(Exception):
-    """The payload does not have the expected format. The text is the reason; the reader's position is the place."""
+    """The payload does not have the expected format.
+
+    The text is the reason. The position of the reader is where it differs.
+    """
 
 
 class EndOfFrame(Malformed):
@@ -25,7 +28,8 @@ class EndOfFrame(Malformed):
 class FrameCursor:
     """A read position in the frames of one message.
 
-    `position` and `left` count octets of the current frame. `offsets` are stream offsets of frame bodies.
+    `position` and `left` count the octets read and not read in the current frame. `offsets` are stream offsets of frame
+    bodies.
     """
 
     def __init__(self, frames: Sequence[bytes], offsets: Sequence[int], first: int) -> None:
@@ -34,7 +38,7 @@ class FrameCursor:
         self.go_to(first)
 
     def go_to(self, frame: int) -> None:
-        """Move to the start of a frame; a missing frame is empty."""
+        """Move to the start of the frame with this index. A missing frame is empty."""
         is_there = 0 <= frame < len(self.frames)
         self.frame = frame if is_there else len(self.frames)
         self.data = self.frames[frame] if is_there else b""
@@ -42,7 +46,7 @@ class FrameCursor:
         self.position = 0
 
     def next_frame(self) -> bool:
-        """Move to the next frame; return whether there is one."""
+        """Move to the next frame; return False after the last one."""
         if self.frame + 1 >= len(self.frames):
             return False
         self.go_to(self.frame + 1)
@@ -59,7 +63,7 @@ class FrameCursor:
         return self.offsets[self.frame] + self.position
 
     def outer_span(self) -> tuple[int, int]:
-        """Return stream offset and length of the current frame."""
+        """Return (stream offset, length) of the current frame."""
         return (self.offsets[self.frame] if self.frame < len(self.offsets) else self.offsets[-1]), self.stop
 
 
@@ -76,9 +80,9 @@ Inner = Callable[["Reader"], Opened]
 class Reader(FrameCursor):
     """Reads the frames of one message in order, from the first content frame on.
 
-    The name of a read is the key of the field in the record and, after `prefix`, in the field tree. Fields read within
-    `object(name)` go into a nested object; values read within `array(name)` become its items. `hidden` fields are in
-    the tree only. `position` and `left` count octets of the current frame.
+    The `name` of a read is the key of the field in the record and, after `prefix`, in the field tree. Fields read
+    within `object(name)` are added to a nested object; values read within `array(name)` become its items. `hidden`
+    fields are in the tree only. `position` and `left` count the octets read and not read in the current frame.
     """
 
     def __init__(
@@ -133,11 +137,14 @@ class Reader(FrameCursor):
 
     @property
     def nodes(self) -> dict[int, list[FieldNode]]:
-        """Return the nodes of each frame; empty if no trees are built."""
+        """The field trees by frame index; empty if no trees are requested."""
         return {} if self._tree is None else self._tree.nodes
 
     def tree(self, frame: int, octets: bytes, name: str) -> FieldNode:
-        """Return the tree of one frame. Unread octets become leaves, so that the leaves cover the frame (P5)."""
+        """Return the field tree of one frame.
+
+        Octets that were not read become leaves, so that the leaves cover the frame (P5).
+        """
         return tree_of(name, self.nodes.get(frame, []), self.offsets[frame], octets)
 
     # -- named reads ---------------------------------------------------------------------------------------------------
@@ -178,8 +185,10 @@ class Reader(FrameCursor):
         return text
 
     def secret(self, name: str, length: int | None = None) -> None:
-        """Read `length` octets (None: the rest) as a password. No output shows this frame unless the user requests
-        secrets."""
+        """Read `length` octets (None: the rest of the frame) as a password.
+
+        No output shows any octets of this frame unless the user requests secrets.
+        """
         length = self.left if length is None else length
         text = to_text(self._read(name, length))
         if length:
@@ -187,38 +196,41 @@ class Reader(FrameCursor):
         self._keep(name, length, text if self.show_secrets else MASK, False)
 
     def value(self, name: str, length: int, value: Json, *, hidden: bool = False) -> None:
-        """Consume `length` octets as a field whose `value` the dissector has computed."""
+        """Skip `length` octets, and add them as a field whose `value` the dissector has computed."""
         self._read(name, length)
         self._keep(name, length, self._counted(value) if type(value) in CONTAINERS else plain(value), hidden)
 
     def give(self, name: str, value: Json) -> None:
-        """Add a field without octets, such as one computed from other fields."""
+        """Add a field that has no octets, such as one computed from other fields."""
         self.budget.spend(len(value) if isinstance(value, str | bytes) else 0, 0)
         self._record.store(name, self._counted(value))
 
     def whole(self, value: Json) -> None:
-        """Set all fields to `value`, a list or dict from another parser. Any other value becomes `{"value": value}`."""
+        """Replace all fields by `value`, a list or dict from another parser. Other values become `{"value": value}`."""
         self.fields = self._counted(value if isinstance(value, dict | list | tuple) else {"value": value})
 
     def adopt(self, length: int, nodes: list[FieldNode]) -> None:
-        """Consume octets that the dissector has parsed itself and charged to the budget, with their tree `nodes`."""
+        """Skip `length` octets that the dissector has parsed and counted itself; add their field tree `nodes`."""
         self.position = min(self.position + max(0, length), self.stop)
         if self._tree is not None:
             self._tree.add(nodes)
 
     @contextmanager
     def object(self, name: str) -> Iterator[None]:
-        """Collect the fields read inside in a nested object."""
+        """Collect the fields read within this context in a nested object."""
         yield from self._inside(name, {})
 
     @contextmanager
     def array(self, name: str) -> Iterator[None]:
-        """Collect the values read inside in an array."""
+        """Collect the values read within this context in an array."""
         yield from self._inside(name, [])
 
     @contextmanager
     def aside(self) -> Iterator[list[Json]]:
-        """Collect the values read inside in the yielded list, not in the fields: for example the keys of a map."""
+        """Collect the values read within this context in the yielded list, and not in the fields.
+
+        An example are the keys of a map.
+        """
         values: list[Json] = []
         outer = self._record.enter(values)
         try:
@@ -228,8 +240,11 @@ class Reader(FrameCursor):
 
     @contextmanager
     def more(self, name: str, empty: Json) -> Iterator[None]:
-        """Add fields read inside to the array or object `name`, created from `empty` if missing. In the tree they
-        are nodes at this position."""
+        """Add the fields read within this context to the array or object `name`, which is created from `empty` if
+        missing.
+
+        In the field tree they are nodes at this position.
+        """
         outer = self._record.enter(self._record.existing(name, self._counted(empty)))
         try:
             yield
@@ -238,7 +253,7 @@ class Reader(FrameCursor):
 
     @contextmanager
     def group(self, name: str) -> Iterator[None]:
-        """Group the fields read inside in the tree, but not in the record."""
+        """Group the fields read within this context in the field tree, but not in the record."""
         self._go_deeper()
         tree = self._tree
         group = None if tree is None else tree.begin(self._full(name), self.offset)
@@ -257,7 +272,7 @@ class Reader(FrameCursor):
         severity: str | None = None,
         detail: str | None = None,
     ) -> None:
-        """Report a finding at stream offset `start` (a value of `offset`); None: the whole frame.
+        """Report a finding about `length` octets at stream offset `start` (a value of `offset`); None: the whole frame.
 
         An unknown id becomes the detail of PAYLOAD-04, a note unless `severity` is given. Raises `Limit` after too many
         findings, `ValueError` or `TypeError` for invalid arguments.
@@ -281,7 +296,7 @@ class Reader(FrameCursor):
         severity: str | None = None,
         detail: str | None = None,
     ) -> None:
-        """Report a finding without checking arguments or limits, also when the budget is used up."""
+        """Report a finding without checks of arguments and limits, even after a limit is exceeded."""
         if id not in FINDINGS:
             id, detail = "PAYLOAD-04", f"{self.prefix}: {detail or id}"
         if start is None or self.source:
@@ -292,7 +307,10 @@ class Reader(FrameCursor):
     # -- nested payloads -----------------------------------------------------------------------------------------------
 
     def unpacked(self, name: str, length: int, octets: bytes) -> Opened:
-        """Consume `length` octets that unpack to `octets`: a new source, read by the dissector that claims it."""
+        """Skip `length` packed octets, and dissect `octets`, their unpacked form, with the dissector that claims it.
+
+        Offsets in `octets` belong to a new source.
+        """
         if not isinstance(octets, bytes):
             raise TypeError(f"an unpacked part is {type(octets).__name__}, not octets")
         budget = self.budget
@@ -318,9 +336,9 @@ class Reader(FrameCursor):
         return opened
 
     def inside(self, name: str) -> Opened:
-        """Read the rest of the current frame with the dissector that claims it, as a nested payload.
+        """Dissect the rest of the current frame, a nested payload, with the dissector that claims it.
 
-        The field `name` holds its `protocol`, `summary` and `fields`, or null if none claims it.
+        The field `name` has its `protocol`, `summary` and `fields`, or null if no dissector claims it.
         """
         self.budget.spend(0)
         if self._depth + LEVELS_OPENED > DEEPEST:
@@ -335,7 +353,7 @@ class Reader(FrameCursor):
         return opened
 
     def another(self) -> Opened:
-        """Read the whole current frame with another dissector that claims it. Its fields are not added here."""
+        """Dissect the whole current frame with another dissector that claims it. Its fields are returned, not added."""
         opened = Opened(None, "", None)
         if self._others is None or not self.data:
             return opened
@@ -346,7 +364,7 @@ class Reader(FrameCursor):
         return opened
 
     def _take(self, inside: Reader, name: str) -> None:
-        """Consume the rest of the current frame; take over tree, findings, sources and secrets of `inside`."""
+        """Skip the rest of the current frame; add field tree, findings, sources and secrets of its reader `inside`."""
         octets = inside.frames[0]
         self.position = self.stop
         if self._tree is not None and octets:
@@ -412,7 +430,7 @@ class Reader(FrameCursor):
         self._depth += 1
 
     def _counted(self, value: Json) -> Json:
-        """Return `value` as all outputs can hold it, charged to the budget as if read."""
+        """Convert a value to types that all output formats support, and subtract its parts from the budget."""
         return counted(value, self.budget, self._depth)
 
     def _full(self, name: str) -> str:

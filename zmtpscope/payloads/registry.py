@@ -1,6 +1,6 @@
 """The available dissectors: built-in ones, and entry points of the group `zmtpscope.payloads`.
 
-Entry points are looked up at the first message; built-in modules are loaded at their first use. `importlib.metadata`,
+Entry points are searched at the first message; built-in modules are loaded at their first use. `importlib.metadata`,
 which loads slowly, is used only if distributions may be in zip files or eggs, or found by import hooks.
 """
 
@@ -30,7 +30,7 @@ class EntryPoint(NamedTuple):
     package: str
 
     def load(self) -> Any:
-        """Import the object. Exceptions of the module propagate."""
+        """Import and return the object. Exceptions of the module propagate."""
         module, _, attributes = self.value.partition(":")
         found = import_module(module.strip())
         for attribute in filter(None, attributes.strip().split(".")):
@@ -39,8 +39,10 @@ class EntryPoint(NamedTuple):
 
 
 def entry_points(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group, sorted by name. Of a distribution installed twice, the first in `sys.path`
-    counts."""
+    """Return the entry points of a group, sorted by name.
+
+    If a distribution is installed twice, the first one in `sys.path` counts.
+    """
     if _lie_elsewhere():
         from importlib.metadata import entry_points as asked
 
@@ -112,7 +114,7 @@ GROUP = "zmtpscope.payloads"
 
 
 def names() -> list[str]:
-    """Return the names of all dissectors without loading one."""
+    """Return the names of all dissectors without loading any."""
     return sorted({each.name for each in OURS} | {point.name for point in _points()})
 
 
@@ -122,7 +124,10 @@ def _points() -> list[EntryPoint]:
 
 
 class Asked(NamedTuple):
-    """The dissectors for messages to which the user assigned no dissector."""
+    """The dissectors that are asked for a claim on messages to which the user assigned no dissector.
+
+    `text` is the dissector of text. `wants_all`: a dissector needs every message.
+    """
 
     dissectors: tuple[Dissector, ...]
     """Dissectors except the text dissector."""
@@ -133,11 +138,17 @@ class Asked(NamedTuple):
 
 
 class Interrupted(BaseException):
-    """Ends a dissector that does not return. Not an `Exception`, which its handlers would catch."""
+    """Raised in a dissector that does not return, to stop it.
+
+    Not an `Exception`, which the dissector might catch.
+    """
 
 
 class Registry:
-    """Finds and creates dissectors. `only` limits it to one (None: all); `files` are the user's, by dissector name."""
+    """Finds and creates dissectors.
+
+    `only` is the name of the one dissector to use (None: all). `files` are the user's files by dissector name.
+    """
 
     def __init__(self, only: str | None = None, files: Mapping[str, Mapping[str, bytes]] | None = None) -> None:
         self.only = only
@@ -151,7 +162,7 @@ class Registry:
 
     @property
     def dissectors(self) -> Mapping[str, Dissector]:
-        """Return usable dissectors by name, sorted. An installed one replaces a built-in one of the same name."""
+        """Usable dissectors by name, sorted. An installed one replaces a built-in one of the same name."""
         if self._known is None:
             known = {each.name: each for each in OURS}
             for point in _points():
@@ -164,7 +175,7 @@ class Registry:
         return self._known
 
     def add(self, kind: type[Payload]) -> None:
-        """Add a dissector that is not installed; it replaces another of the same name."""
+        """Add a dissector class that is not installed; it replaces another dissector of the same name."""
         self._known = {**self.dissectors, kind.name: declared(kind)}
         self._asked = None
 
@@ -178,7 +189,7 @@ class Registry:
         return self._asked
 
     def make(self, dissector: Dissector, argument: str | None = None) -> Payload | None:
-        """Create a dissector for one side; None if its own code fails."""
+        """Create the object of a dissector for one side; None if its constructor fails."""
         try:
             kind = dissector.load()
             return kind(Settings(argument, self.files.get(kind.name, {})))
@@ -190,7 +201,7 @@ class Registry:
             return None
 
     def stop(self, name: str, why: str) -> Interrupted:
-        """Stop calling a dissector on all sides; return the exception to raise in it."""
+        """Stop using a dissector on all sides; return the exception to raise in it. `why` is reported."""
         error = Interrupted(why)
         self.stopped.add(name)
         self._leave_out(name, error, "report it to its author; its messages are not decoded")
@@ -208,8 +219,10 @@ class Registry:
 
 
 def _installed(point: EntryPoint) -> Dissector:
-    """Load the dissector of an entry point. Raises `TypeError` if the object is no dissector, which would fail only
-    later."""
+    """Load the dissector of an entry point.
+
+    Raises `TypeError` if the object is no dissector, because it would fail only later.
+    """
     kind = point.load()
     if not (isinstance(kind, type) and issubclass(kind, Payload) and getattr(kind, "name", None) == point.name):
         raise TypeError(f"{point.value} is not a subclass of Payload named {point.name!r}")
@@ -217,7 +230,7 @@ def _installed(point: EntryPoint) -> Dissector:
 
 
 def words_of(error: BaseException) -> str:
-    """Return the message of a third-party exception."""
+    """Return the message of an exception from a third-party dissector."""
     try:
         return str(error)
     except Exception:

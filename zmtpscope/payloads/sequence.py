@@ -1,7 +1,7 @@
-"""Publishers that number their messages so that subscribers detect losses.
+"""Messages with sequence numbers, by which subscribers detect losses.
 
-bitcoind and compatible nodes (its doc/zmq.md: topic, body, number of 4 octets), and the Clone pattern of the ZeroMQ
-guide (key, number of 8 octets, value).
+bitcoind and compatible nodes (its doc/zmq.md) send topic, body, and a number of 4 octets; the Clone pattern of the
+ZeroMQ guide sends key, a number of 8 octets, and value.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ SMALLEST_TRANSACTION, SMALLEST_BLOCK = 60, 81
 
 
 class Place(NamedTuple):
-    """A place for a number: it fills frame `frame`, in this octet order, in messages of this many frames."""
+    """Where a sequence number may be: it fills the frame with index `frame`, in messages with this many frames.
+
+    `size` is in octets; `little`: it is little-endian.
+    """
 
     least_frames: int
     most_frames: int | None
@@ -55,8 +58,11 @@ PLACES = (BEHIND_BODY, Place(3, None, 1, 8, False), Place(3, None, 1, 8, True))
 
 
 class Step(NamedTuple):
-    """The step from the number `last` to the next one. `ahead` is their difference, negative if the number went back;
-    None for the first number."""
+    """The step from the number `last` to the next one.
+
+    `ahead` is their difference, negative if the number decreased; None for the first number. `proven`: the numbers are
+    proven to be consecutive.
+    """
 
     proven: bool
     last: int
@@ -64,7 +70,7 @@ class Step(NamedTuple):
 
 
 class Series:
-    """The numbers of a publisher, or of one of its topics."""
+    """The sequence numbers of a publisher, or of one of its topics."""
 
     __slots__ = ("last", "proven", "run", "size")
 
@@ -75,7 +81,7 @@ class Series:
         self.proven = False
 
     def feed(self, number: int) -> Step:
-        """Return the step to a number. Numbers wrap to 0 after the largest."""
+        """Add the next number; return the step to it. Numbers wrap to 0 after the largest."""
         ahead = None
         last = self.last
         if last is not None:
@@ -88,10 +94,11 @@ class Series:
 
 
 class Numbering:
-    """The values at one place in a side's messages, which may number all messages or the messages of each topic.
+    """The values at one possible place of sequence numbers in the messages of a side.
 
-    Both are followed. Numbers count all messages if steps of 1 continue across topics. They count per topic as soon as
-    a number is smaller than the preceding one of another topic.
+    The numbers may count all messages, or the messages of each topic; both possibilities are followed. They count all
+    messages if steps of 1 continue across topics, and each topic separately as soon as a number is smaller than the
+    preceding one of another topic.
     """
 
     def __init__(self, place: Place) -> None:
@@ -104,12 +111,12 @@ class Numbering:
         """Whether a value here was proven to be a sequence number."""
 
     def forget(self) -> None:
-        """Forget previous numbers after a loss; proofs remain."""
+        """Forget the last numbers after a loss of messages. Whether the place has sequence numbers stays known."""
         for series in (self.all, *self.topics.values()):
             series.last, series.run = None, 0
 
     def feed(self, topic: bytes, number: int) -> tuple[Step, bool]:
-        """Add the next number. Returns the step to it, and whether the numbers count all topics."""
+        """Add the next number; return (step to it, whether numbers count all topics together)."""
         together = self.all.feed(number)
         if topic not in self.topics:
             self.topics[topic] = Series(self.place.size)
@@ -128,7 +135,10 @@ class Numbering:
 
 
 class Reading(NamedTuple):
-    """The number in one message: place, step, and whether it counts all topics."""
+    """The possible sequence number of one message: where it is, the step to it, and whether it counts all topics.
+
+    `bitcoin`: the message is a notification of bitcoind.
+    """
 
     place: Place
     step: Step
@@ -137,18 +147,18 @@ class Reading(NamedTuple):
 
     @property
     def believed(self) -> bool:
-        """Whether the field is proven to be a sequence number."""
+        """Whether the number is proven to be a sequence number."""
         return self.bitcoin or self.step.proven
 
     @property
     def skipped(self) -> int:
-        """Count the values missing before this number."""
+        """How many numbers are missing before this one."""
         ahead = self.step.ahead
         return ahead - 1 if self.believed and ahead is not None and ahead > 1 else 0
 
 
 class Numbered(Payload):
-    """bitcoind's messages, and other numbered messages once their numbers are proven."""
+    """Dissects messages of bitcoind, and other messages once their sequence numbers are proven."""
 
     name = "sequence"
     prefix = "sequence"
@@ -174,7 +184,7 @@ class Numbered(Payload):
         return _read(reading, message.frames, reader)
 
     def _look_at(self, message: Message) -> Reading | None:
-        """Read the number at each possible place; return the reading of a proven place if there is one."""
+        """Read the number at each possible place; return the result for a proven place, if there is one."""
         frames = message.frames
         if message.after_loss:
             for numbering in self.numberings:
@@ -196,7 +206,7 @@ class Numbered(Payload):
 
 
 def _is_bitcoin(frames: Sequence[bytes]) -> bool:
-    """Whether topic and sizes match a notification of bitcoind."""
+    """Whether topic and frame sizes are those of a notification of bitcoind."""
     if len(frames) != 3 or len(frames[2]) != BEHIND_BODY.size:
         return False
     topic, body, _ = frames
@@ -236,7 +246,7 @@ def _read(reading: Reading, frames: Sequence[bytes], reader: Reader) -> str:
 
 
 def _judge(reading: Reading, reader: Reader, position: int, topic: str, number: int) -> None:
-    """Report a number at stream offset `position` that is not the successor of its topic's last one."""
+    """Report the number at stream offset `position` if it does not follow the last number of its topic."""
     detail = f"topic {topic}: from {reading.step.last} to {number}"
     if reading.skipped:
         reader.finding("SEQUENCE-01", position, reading.place.size, detail=f"{detail}, {reading.skipped} missing")
@@ -245,7 +255,7 @@ def _judge(reading: Reading, reader: Reader, position: int, topic: str, number: 
 
 
 def _read_bitcoin(reader: Reader, topic: bytes) -> str:
-    """Return the summary of a notification, empty for a raw body."""
+    """Read the body of a bitcoind notification; return its summary, which is empty for a raw body."""
     if topic in (b"rawtx", b"rawblock"):
         reader.octets("body", hidden=True)
         return ""

@@ -1,6 +1,7 @@
-"""Which dissectors may claim messages of each shape, from their declarations (`Payload`).
+"""Find which dissectors may claim messages, from their declarations (`Payload`), without calling them.
 
-This avoids calls: of the dozen dissectors, few may claim any one message.
+A shape is what declarations depend on: the sender's socket type, the first octet, and the numbers of frames. Of the
+dozen dissectors, few may claim messages of one shape.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ UNKNOWN, NO_CANDIDATES, SOME_CANDIDATES, ONLY_CLAIMS = -1, 0, 1, 2
 
 
 class Candidates:
-    """Dissectors that may claim messages of one shape, in the usual order."""
+    """The dissectors that may claim messages of one shape, in order of priority."""
 
     def __init__(self, dissectors: Dissectors) -> None:
         self.dissectors = dissectors
@@ -44,7 +45,7 @@ class Candidates:
         """Whether only the JSON dissector may claim JSON messages of this shape."""
 
     def of(self, first: bytes) -> Dissectors:
-        """Return the candidates that may claim messages with this first content frame, by its prefix."""
+        """Return those that may claim a message with the first content frame `first`, by their prefixes."""
         if not self.prefixes:
             return self.dissectors
         return tuple(each for each in self.dissectors if first.startswith(each.prefixes or b""))
@@ -55,7 +56,7 @@ def _may_be_json(prefix: bytes) -> bool:
 
 
 class Shapes:
-    """Numbers the shapes of messages, by which dissectors may claim them.
+    """Numbers the shapes of messages.
 
     A shape is the sender's socket type, the first octet of the first content frame, and whether the numbers of content
     frames and of all frames suffice for each dissector.
@@ -85,17 +86,17 @@ class Shapes:
         """Whether only the JSON dissector may claim JSON messages, by computed shape."""
 
     def __reduce__(self) -> tuple[object, tuple[Dissectors]]:
-        """Pickle as a reference to the shared table."""
+        """Pickle as a reference to the table that all sides share."""
         return shapes_of, (self.dissectors,)
 
     def first_of(self, socket_type: str | None) -> int:
         return self._first_of.get(socket_type, 0)
 
     def columns(self, first_of: int | Int64, heads: Int64, content: Int64, frames: Int64) -> Int64:
-        """Return the shapes of many messages.
+        """Return the shape numbers of many messages.
 
-        The arguments are the first shape of each sender (`first_of`), first octets (or `NO_OCTET`), and numbers of
-        content frames and of all frames.
+        `first_of` is the first shape number of each sender's socket type, `heads` the first octets (or `NO_OCTET`),
+        `content` and `frames` the numbers of content frames and of all frames.
         """
         of_content, of_all = self._counts.searchsorted(content, "right"), self._counts.searchsorted(frames, "right")
         found: Int64 = first_of + (heads * self._ranks + of_content) * self._ranks + of_all
@@ -126,25 +127,28 @@ class Shapes:
         return found
 
     def candidates_at_once(self, shape: int) -> Candidates | None:
-        """Return the candidates of a shape if octets alone may be enough to dissect a message, otherwise None."""
+        """Return the dissectors for a shape if its messages may be dissected by `at_once` or `claims_at_once`,
+        otherwise None."""
         if shape not in self._at_once:
             found = self.candidates(shape) if shape >= 0 else None
             self._at_once[shape] = found if found is not None and (found.quick or found.only_claim) else None
         return self._at_once[shape]
 
     def asked(self, message: Message, socket_type: str | None) -> Dissectors:
-        """Return the dissectors that may claim a message."""
+        """Return the dissectors that may claim a message, by its shape."""
         frames, content = message.frames, message.content
         return self.candidates(self.of(message, socket_type)).of(frames[content] if content < len(frames) else b"")
 
     def claimable(self, shapes: Int64) -> NDArray[np.bool_]:
-        """Return a mask of shapes that any dissector may claim."""
+        """Return which shapes any dissector may claim."""
         found: NDArray[np.bool_] = self._look_up(shapes) > NO_CANDIDATES
         return found
 
     def only_claimed(self, shapes: Int64) -> NDArray[np.bool_]:
-        """Return a mask of shapes whose messages of one content frame can only be claimed when only findings are
-        wanted."""
+        """Return which shapes need only a claim, and no dissection, when only findings are wanted.
+
+        It applies to messages of one content frame.
+        """
         found: NDArray[np.bool_] = self._look_up(shapes) == ONLY_CLAIMS
         return found
 
@@ -161,7 +165,7 @@ class Shapes:
         return found
 
     def of_frame(self, octets: bytes) -> Dissectors:
-        """Return the dissectors that may claim a message by this frame, at any position."""
+        """Return the dissectors that may claim a message by this frame, whatever its position."""
         if len(octets) < 2 or not self.begins_frame[octets[0] << 8 | octets[1]]:
             return ()
         found = self._of_frames.get(octets[0])
@@ -172,8 +176,10 @@ class Shapes:
 
 
 def _frame_beginnings(dissectors: Dissectors) -> NDArray[np.bool_]:
-    """Return a mask by the first two octets of a frame: whether any dissector may claim a message by it. One-octet
-    frames are never claimed."""
+    """Return for each pair of octets whether any dissector may claim a message by a frame that starts with them.
+
+    Frames of one octet are never claimed.
+    """
     found = np.zeros((256, 256), np.bool_)
     for each in dissectors:
         for first in range(256) if each.framewise and not each.prefixes else ():
@@ -185,5 +191,5 @@ def _frame_beginnings(dissectors: Dissectors) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=8)
 def shapes_of(dissectors: Dissectors) -> Shapes:
-    """Return the table of these dissectors, which all sides share."""
+    """Return the shapes for these dissectors; all sides share them."""
     return Shapes(dissectors)

@@ -1,4 +1,4 @@
-"""The payloads of one side: select the dissector of each message and call it."""
+"""Select a dissector for each message of one side of a connection, and call it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_UNCLAIMED = 256
 
 
 class Named(NamedTuple):
-    """A dissector selected with `-d SELECTOR,zmtp:NAME/ARGUMENT`; `topic` None: for all messages."""
+    """A dissector that the user selected with `-d SELECTOR,zmtp:NAME/ARGUMENT`. `topic` None: for all messages."""
 
     name: str
     argument: str | None = None
@@ -31,8 +31,8 @@ class Named(NamedTuple):
 class SidePayloads:
     """Calls dissectors for the messages of one side, in order.
 
-    Dissectors in `named` read the messages that the user named them for, without a `claim`. `judging`: only findings
-    are wanted, so dissectors without findings get `claim` calls, but read nothing.
+    The dissectors `named` by the user read their messages without a `claim`. `judging`: only findings are wanted, so
+    dissectors that report none are asked for claims, but read no messages.
     """
 
     def __init__(
@@ -74,16 +74,16 @@ class SidePayloads:
 
     @property
     def left_alone(self) -> bool:
-        """Whether only the text dissector is still tried."""
+        """Whether only the text dissector is still called, since no other dissector has claimed any recent message."""
         return not self.forced and self.unclaimed > MAX_UNCLAIMED
 
     @property
     def asks_for_text(self) -> bool:
-        """Whether to check messages that are not plain ASCII for other text."""
+        """Whether messages that are not plain ASCII are checked for other text."""
         return self.text is not None and not self.judging and self.unreadable <= MAX_UNCLAIMED
 
     def pass_by(self, count: int) -> None:
-        """Count messages without a dissector call."""
+        """Count messages that no dissector was called for."""
         self.unclaimed += count
 
     def dissect(
@@ -91,8 +91,8 @@ class SidePayloads:
     ) -> Dissected | None:
         """Dissect a message; None if no dissector claims it.
 
-        `is_text`: it is plain text, so the text dissector is not called. `offsets` are stream offsets of the frame
-        bodies.
+        `offsets` are stream offsets of the frame bodies. `is_text`: the message is plain text, so the text dissector is
+        not called.
         """
         if message.after_loss:
             self.has_lost = True
@@ -126,10 +126,10 @@ class SidePayloads:
         return made
 
     def dissect_at_once(self, candidates: Candidates, octets: bytes, size: int) -> Dissected | None:
-        """Dissect a message with the only content frame `octets` without a reader, or return None.
+        """Dissect a message by its only content frame `octets`; None if that is not possible.
 
-        Possible if only `candidates` may claim it and one of them needs no reader. If only findings are wanted and the
-        dissector reports none, the result contains only the claim.
+        It is possible if only `candidates` may claim it and one of them has `at_once`. `size` is that of all frames. If
+        only findings are wanted and the dissector reports none, the result contains only the name of the dissector.
         """
         if not candidates.quick or (candidates.prefixes and octets.startswith(candidates.prefixes)):
             return None
@@ -148,12 +148,14 @@ class SidePayloads:
 
     @property
     def recognises_json(self) -> bool:
-        """Whether octets alone may recognise JSON messages (`take_json`)."""
+        """Whether JSON messages may be recognised by their octets alone; report them by `take_json`."""
         return not self.trees and JSON.name not in self.registry.stopped
 
     def take_json(self, octets: int) -> None:
-        """Record claims of JSON messages recognised by octets alone, the last message among them. `octets` is their
-        total size."""
+        """Note that JSON messages, which end with the last message, were recognised by their octets.
+
+        `octets` is their total size.
+        """
         self.last, self.unclaimed = self._one(JSON), 0
         if not self.judging:
             self.allowance.earn(octets)
@@ -161,10 +163,10 @@ class SidePayloads:
     def take_claims(
         self, count: int, places: Sequence[int], message: Callable[[int], tuple[Candidates, bytes]]
     ) -> None:
-        """Record `count` messages when only findings are wanted and each can only be claimed (`Candidates.only_claim`).
+        """Note `count` messages, of which at most the claims matter (`Candidates.only_claim`).
 
-        Only messages at `places` may be claimed, and only the last claim matters. `message(i)` returns candidates and
-        content frame of the message at `places[i]`.
+        Only messages at the indexes `places` may be claimed, and only the last claim has an effect. `message(i)`
+        returns the candidates and the content frame of the message `places[i]`.
         """
         low = 0
         while low < count and not self.left_alone:
@@ -180,8 +182,11 @@ class SidePayloads:
     def _last_claimed(
         self, first: int, behind: int, message: Callable[[int], tuple[Candidates, bytes]]
     ) -> tuple[int, list[Payload]]:
-        """Return the last claimed message of `first..behind` (`behind` excluded), and the dissectors that claim it,
-        or none."""
+        """Return the last of the messages `first..behind` (`behind` excluded) that is claimed, and the dissectors that
+        claim it.
+
+        `message` is as in `take_claims`.
+        """
         for which in range(behind - 1, first - 1, -1):
             claiming = self._claiming(*message(which))
             if claiming:
@@ -191,8 +196,11 @@ class SidePayloads:
     def _sure_among(
         self, claiming: list[Payload], first: int, which: int, message: Callable[[int], tuple[Candidates, bytes]]
     ) -> Payload:
-        """Return the dissector of message `which` from those in `claiming`: the one of the previous message, otherwise
-        the first."""
+        """Return the dissector of message `which` from those in `claiming`: that of the message before, otherwise the
+        first.
+
+        `message` is as in `take_claims`.
+        """
         before = self.last
         if len(claiming) > 1:
             earlier, others = self._last_claimed(first, which, message)
@@ -200,7 +208,7 @@ class SidePayloads:
         return next((each for each in claiming if each is before), claiming[0])
 
     def _quick_dissector(self, candidates: Candidates, octets: bytes) -> Payload | None:
-        """Return a dissector that claims `octets` and needs no reader, in spite of other candidates; or None."""
+        """Return a dissector that claims `octets` and has `at_once`, although there are other candidates; or None."""
         quick = candidates.quick
         names = [each.name for each in quick]
         if self.last is None or self.last.name not in names:
@@ -210,7 +218,7 @@ class SidePayloads:
         return self._one(quick[names.index(self.last.name)])  # no other claim is surer
 
     def _claiming(self, candidates: Candidates, octets: bytes) -> list[Payload]:
-        """Return the candidates that claim a message, if a claim is all that is needed."""
+        """Return the candidates that claim a content frame by `claims_at_once`."""
         asked = [self._one(each) for each in candidates.others]
         return [each for each in asked if each is not None and is_claimed_at_once(each, octets)]
 
@@ -221,8 +229,11 @@ class SidePayloads:
         return None if named is None or named.name in self.registry.stopped else named
 
     def _claimed(self, message: Message, about: About) -> Payload | None:
-        """Return the dissector that claims a message, other than the text dissector. The surest claim has priority,
-        then the dissector that needs most frames, then the last one that claimed a message."""
+        """Return the dissector that claims a message, or None; the text dissector is left out.
+
+        The claim YES has priority over MAYBE; then the dissector that needs most frames; then the one that claimed the
+        previous message.
+        """
         if self.left_alone:
             return None
         best, strength = None, (Claim.NO, 0, False)
@@ -257,28 +268,28 @@ class SidePayloads:
         return best
 
     def _others_may_judge(self, message: Message) -> bool:
-        """Whether dissectors of frames after the first content frame may report findings."""
+        """Whether a dissector of a later content frame may report findings."""
         return any(each.judges for frame in message.bodies[1:] for each in self.shapes.of_frame(frame))
 
     def _another(self, but: Payload, reader: Reader) -> Opened:
-        """Read a frame that is not in the format of `but`, the dissector of the message."""
+        """Dissect a frame that does not have the format of `but`, the dissector of the message."""
         found = self._of_frame(reader.frames[0], reader.about, but)
         return Opened(None, "", None) if found is None else _opened(found, reader)
 
     def _asked(self, message: Message, about: About) -> Sequence[Dissector]:
-        """Return the candidates of the shape, and dissectors that want all messages."""
+        """Return the dissectors that may claim a message: those for its shape, and those that need all messages."""
         fitting = self.shapes.asked(message, about.socket_type)
         if not self.wants_all:
             return fitting
         return [each for each in self.dissectors if each in fitting or (self.made.get(each.name) or each).wants_all]
 
     def _renew_wants_all(self) -> None:
-        """Ask the dissectors again whether they want all messages: one that was created or ran may have changed
-        that."""
+        """Update whether any dissector needs all messages, since creating or calling a dissector can change that."""
         self.wants_all = any((self.made.get(each.name) or each).wants_all for each in self.dissectors)
 
     def _one(self, dissector: Dissector) -> Payload | None:
-        """Return this side's dissector object, created at first use; None if it cannot be created or was stopped."""
+        """Return this side's object of a dissector, created at first use; None if it cannot be created or was
+        stopped."""
         if dissector.name not in self.made:
             made = self.made[dissector.name] = self.registry.make(dissector)
             if made is not None and self.has_lost:
@@ -312,8 +323,11 @@ def _opened(payload: Payload, reader: Reader) -> Opened:
 
 
 def _with_loss(payload: Payload, message: Message, unheard: list[Payload]) -> Message:
-    """Set `after_loss` if `payload` had no `claim` call since the last loss: other dissectors may have got the
-    messages after it."""
+    """Return the message with `after_loss` set if `payload` has not been called since messages were lost.
+
+    `unheard` are the dissectors that have not been called since; other dissectors may have received the messages
+    between.
+    """
     place = next((place for place, each in enumerate(unheard) if each is payload), None)
     after_loss = place is not None
     if place is not None:
@@ -322,7 +336,7 @@ def _with_loss(payload: Payload, message: Message, unheard: list[Payload]) -> Me
 
 
 def claim_of(payload: Payload, message: Message, about: About) -> Claim:
-    """Ask a dissector for its claim; one that fails does not claim."""
+    """Call `claim` of a dissector; NO if it raises."""
     try:
         claim = payload.claim(message, about)
         return claim if type(claim) is Claim else Claim(claim)
@@ -338,7 +352,7 @@ def is_claimed_at_once(payload: Payload, octets: bytes) -> bool:
 
 
 def result_at_once(payload: Payload, octets: bytes) -> Dissected | None:
-    """Return the dissection of the octets alone; None if the dissector needs more, or fails."""
+    """Call `at_once` of a dissector; None if it needs the whole message, or raises."""
     try:
         done = payload.at_once(octets)
         if done is None:
@@ -352,7 +366,7 @@ def result_at_once(payload: Payload, octets: bytes) -> Dissected | None:
 
 
 def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
-    """Dissect a message. The dissector's exceptions become the finding PAYLOAD-01."""
+    """Dissect a message. Exceptions of the dissector become the finding PAYLOAD-01."""
     try:
         summary = read_whole(payload, message, reader)
         fields = reader.fields if is_ours(type(payload).__module__) else checked(reader.fields)
@@ -372,7 +386,7 @@ def read(payload: Payload, message: Message, reader: Reader) -> Dissected:
 
 
 def read_whole(payload: Payload, message: Message, reader: Reader) -> str:
-    """Return the summary, or why the dissector stopped early."""
+    """Call `dissect`; return the summary, or the reason why the dissector stopped early."""
     try:
         summary = payload.dissect(message, reader)
         if not isinstance(summary, str):
@@ -392,12 +406,12 @@ def read_whole(payload: Payload, message: Message, reader: Reader) -> str:
 
 @cache
 def is_ours(module: str) -> bool:
-    """Whether a dissector is ours: ours set only fields that every output can hold."""
+    """Whether the module belongs to zmtpscope, so that fields have types that all output formats support."""
     return module.startswith("zmtpscope.")
 
 
 def _name_of(payload: Payload) -> str:
-    """Return the dissector's name as a plain str; it may be an enum member, for example."""
+    """Return the name of a dissector as a plain str, since it may be an enum member, for example."""
     return str.__str__(payload.name)
 
 

@@ -27,7 +27,7 @@ class Text(Payload):
 
 
 def is_text(octets: bytes) -> bool:
-    """Whether octets are UTF-8 without control characters."""
+    """Whether octets are UTF-8 text without control characters."""
     if octets.isascii() and (text := octets.decode()).isprintable():
         return True
     try:

@@ -1,4 +1,4 @@
-"""Unpack compressed data in pieces, up to a limit, regardless of the sizes that the stream announces."""
+"""Unpack compressed data in pieces, up to a limit, whatever sizes the stream announces."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ class Unpacker(Protocol):
 
 
 class Format(NamedTuple):
-    """The constructor of an `Unpacker`, the size of a piece (which unpacks to at most 16 MiB), and the magic numbers
-    of streams that may follow."""
+    """A compression format: the constructor of its `Unpacker`, and the magic numbers of streams that may follow.
+
+    `piece` is the size of a piece in octets, which unpacks to at most 16 MiB.
+    """
 
     unpacker: Callable[[], Unpacker]
     piece: int = 16 << 10
@@ -35,7 +37,7 @@ class Format(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A finding id, its detail, and a word for the summary."""
+    """Why data could not be unpacked: the id of a finding, its detail, and a word for the summary."""
 
     id: str
     detail: str
@@ -43,8 +45,11 @@ class Problem(NamedTuple):
 
 
 class Unpacked(NamedTuple):
-    """A decompressed payload. `octets` are the contents of the streams up to index `stop` of the packed octets, or up
-    to `problem`. `made` octets were unpacked, possibly above the limit."""
+    """Unpacked data.
+
+    `octets` are the contents of the compressed streams up to index `stop`, or up to the `problem`. `made` is how many
+    octets were unpacked, possibly above the limit.
+    """
 
     octets: bytes
     stop: int
@@ -53,16 +58,16 @@ class Unpacked(NamedTuple):
 
 
 class StaysPacked(Exception):
-    """The data is valid, but cannot be unpacked here; the text is the reason."""
+    """Compressed data is valid, but cannot be unpacked here; the text is the reason."""
 
 
 def most_octets(packed: int, left: int) -> int:
-    """Return the maximum unpacked size if `left` octets of the message may still be read."""
+    """Return how many octets may be unpacked, from the `packed` size and the octets `left` to the message."""
     return max(0, min(left - packed, max(ALWAYS, MAX_TIMES * packed)))
 
 
 def unpack(form: Format, packed: bytes, limit: int) -> Unpacked:
-    """Unpack streams to at most `limit` octets. Raises `StaysPacked`."""
+    """Unpack compressed streams to at most `limit` octets. Raises `StaysPacked`."""
     parts: list[bytes] = []
     size = at = 0
     problem: Problem | None = None
@@ -98,7 +103,10 @@ def _too_much(packed: int, limit: int) -> Problem:
 
 
 def _before_damage(form: Format, packed: bytes, begin: int, at: int) -> bytes:
-    """Unpack the piece at `at` octet by octet up to its damage."""
+    """Unpack the piece at index `at` octet by octet, up to its damage.
+
+    The stream starts at index `begin`.
+    """
     unpacker = form.unpacker()
     for start in range(begin, at, form.piece):
         unpacker.decompress(packed[start : start + form.piece])

@@ -34,7 +34,10 @@ def as_summary(text: str) -> str:
 
 
 def plain(value: Json) -> Json:
-    """Return a scalar in a form for all outputs, or a container unchanged. Raises `TypeError` for other types."""
+    """Return a number, text or other scalar in a form for all output formats, or a container unchanged.
+
+    Raises `TypeError` for other types.
+    """
     kind = type(value)
     if kind is str:
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
@@ -50,7 +53,7 @@ def plain(value: Json) -> Json:
 
 
 def to_key(key: Json) -> str:
-    """Write any value as the name of a field."""
+    """Convert any value to the name of a field."""
     if isinstance(key, bytes):
         return to_text(key)
     text = key if isinstance(key, str) else "null" if key is None else str(shown(key))
@@ -58,7 +61,7 @@ def to_key(key: Json) -> str:
 
 
 def shown(value: Json) -> Value:
-    """Return a value as the tree shows it."""
+    """Convert a value to a type that field trees support."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

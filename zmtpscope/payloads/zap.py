@@ -1,4 +1,4 @@
-"""ZAP (27/ZAP, wire.md 13): a server asks a handler about its clients.
+"""ZAP (27/ZAP, wire.md 13), by which a server sends the credentials of its clients to a handler.
 
 Usually both are in one process; ZAP is on the network only if the application forwards it.
 """
@@ -39,8 +39,11 @@ _ANY_STATUS = re.compile(rb"[0-9]{3}")
 
 
 class Zap(Payload):
-    """Reads requests (version, request id, domain, address, identity, mechanism, credentials) and replies (version,
-    request id, status code, status text, user id, metadata)."""
+    """Dissects ZAP requests and replies.
+
+    A request has version, request id, domain, address, identity, mechanism and credentials; a reply has version,
+    request id, status code, status text, user id and metadata.
+    """
 
     name = "zap"
     prefix = "zap"
@@ -78,10 +81,10 @@ class Zap(Payload):
 
 
 def _start(message: Message) -> int:
-    """Return the index of the version frame. Request and reply end with the message.
+    """Return the index of the version frame.
 
-    Frames of an envelope may precede them, with or without a delimiter. Without a delimiter, `message.content` is
-    wrong: it is the frame after the first empty one, which is often the identity.
+    Request and reply end with the message. Frames of an envelope may precede them, with or without a delimiter. Without
+    a delimiter, `message.content` is wrong: it is the frame after the first empty one, which is often the identity.
     """
     frames = message.frames
     most = FRAMES + MAX_CREDENTIALS
@@ -107,7 +110,7 @@ def _is_reply(frames: Sequence[bytes]) -> bool:
 
 
 def _is_metadata(octets: bytes) -> bool:
-    """Whether octets are exactly properties: name length (1), name, value length (4), value."""
+    """Whether octets are metadata only: name length (1), name, value length (4), value, repeated."""
     size = len(octets)
     if size > LARGEST_METADATA:
         return False

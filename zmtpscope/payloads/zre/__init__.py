@@ -6,7 +6,7 @@ UUID = 16
 
 
 def uuid_of(identity: bytes | None) -> bytes | None:
-    """Return the UUID in an identity (zre.md 3): after `01`, or alone in version 1; None if there is none."""
+    """Return the UUID in a ZMTP identity (zre.md 3), after `01` or, in version 1, alone; None if there is none."""
     if identity is None:
         return None
     if len(identity) == UUID + 1 and identity[0] == 1:

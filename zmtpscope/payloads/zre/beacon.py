@@ -16,7 +16,7 @@ MAILBOXES = range(0xC000, 0x10000)
 
 
 class Beacon(Payload):
-    """Reads a beacon: the node's UUID, its mailbox port (0: it leaves) and public key."""
+    """Dissects a beacon: the UUID of a node, its mailbox port (0: the node leaves) and public key."""
 
     name = "zre-beacon"
     prefix = "zre.beacon"

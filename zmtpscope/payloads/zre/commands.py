@@ -1,4 +1,4 @@
-"""The ZRE commands and their layout after the header (zre.md 4, 5 and 8)."""
+"""The ZRE commands, and how their fields after the header are read (zre.md 4, 5 and 8)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALLEST_STRING, SMALLEST_ENTRY = 4, 5
 
 
 class PastTheFrame(Malformed):
-    """A field or count extends past the frame. `start` is its stream offset."""
+    """A length or count extends past the end of the frame. `start` is the stream offset of the length."""
 
     def __init__(self, start: int, length: int) -> None:
         super().__init__("a field or count runs past the frame")
@@ -23,7 +23,7 @@ class PastTheFrame(Malformed):
 
 
 def string(reader: Reader, name: str, *, size: int = 1, hidden: bool = False) -> str:
-    """Read a string after its length, which has `size` octets."""
+    """Read a string that follows its length. The length has `size` octets."""
     start = reader.offset
     if reader.left < size:
         raise PastTheFrame(start, reader.left)
@@ -40,7 +40,10 @@ def number(reader: Reader, name: str, size: int, *, hidden: bool = False) -> int
 
 
 def count(reader: Reader, name: str, size: int, smallest: int) -> int:
-    """Read a number of entries of at least `smallest` octets. Raises `PastTheFrame` if they cannot fit."""
+    """Read a number of entries, a field of `size` octets.
+
+    Raises `PastTheFrame` if that many entries of at least `smallest` octets do not fit into the frame.
+    """
     start = reader.offset
     found = number(reader, name, size, hidden=True)
     if found * smallest > reader.left:
@@ -89,13 +92,13 @@ def group_only(reader: Reader) -> None:
 
 
 def group_and_status(reader: Reader) -> None:
-    """Read a JOIN or LEAVE; the status is the sender's."""
+    """Read a JOIN or LEAVE: the group, and the sender's status, which counts its group changes."""
     string(reader, "group")
     number(reader, "status", 1)
 
 
 def group_and(id_name: str) -> Callable[[Reader], None]:
-    """Read an ELECT or LEADER: group and node id."""
+    """Return the reader of an ELECT or LEADER: a group and a node id, which becomes the field `id_name`."""
 
     def read(reader: Reader) -> None:
         string(reader, "group")
@@ -105,11 +108,14 @@ def group_and(id_name: str) -> Callable[[Reader], None]:
 
 
 def nothing(reader: Reader) -> None:
-    """Read nothing after the header."""
+    """Do nothing: the command has no fields after the header."""
 
 
 class Command(NamedTuple):
-    """A ZRE command. `read` reads the fields after the header; `content`: frames follow; `extension`: not in an RFC."""
+    """A ZRE command. `read` reads the fields after the header.
+
+    `content`: frames with content follow. `extension`: it is in no RFC.
+    """
 
     name: str
     read: Callable[[Reader], None]

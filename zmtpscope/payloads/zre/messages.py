@@ -19,7 +19,7 @@ SHOWN_CONTENT = 80
 
 
 class Zre(Payload):
-    """Reads DEALER messages of one node to another (zre.md 3)."""
+    """Dissects ZRE messages, which a DEALER of one node sends to another node (zre.md 3)."""
 
     name = "zre"
     prefix = "zre"
@@ -106,7 +106,7 @@ class Zre(Payload):
         return SENTENCES[command.name](self.sender_name(reader), fields) + content
 
     def _content(self, command: Command, message: Message, reader: Reader, start: int) -> str:
-        """Read the frames after the command; return their part of the summary."""
+        """Read the content frames after the command, from index `start` on; return their part of the summary."""
         frames = message.bodies[1:]
         if not command.content:
             if frames:
@@ -127,7 +127,7 @@ class Zre(Payload):
         return f": {' | '.join(shown[:5])}" if shown else ""
 
     def _judge_identity(self, reader: Reader) -> None:
-        """Report ZRE-08 once if the identity is not the UUID."""
+        """Report ZRE-08 once if the ZMTP identity differs from the UUID."""
         identity = reader.about.identity
         if identity is not None and not self.identity_reported and uuid_of(identity) is None:
             self.identity_reported = True
@@ -141,15 +141,18 @@ class Zre(Payload):
 
 
 def version_of(octets: bytes, identity: bytes | None) -> int:
-    """Return 1 if a HELLO has no version octet before its sequence number, or if the identity is the bare UUID;
-    otherwise the version octet."""
+    """Return the ZRE version of a HELLO.
+
+    It is 1 if there is no version octet before the sequence number, or if the identity is the bare UUID; otherwise the
+    version octet.
+    """
     version = octets[3] if len(octets) > 3 else 0
     is_hello_1 = octets[2:5] == b"\x01\x00\x01"
     return 1 if is_hello_1 or (version not in VERSIONS and identity is not None and len(identity) == UUID) else version
 
 
 def short(uuid: str) -> str:
-    """Name a node without a name by its first six digits (zre.md 8)."""
+    """Return the name of a node that has announced none: the first six digits of its UUID (zre.md 8)."""
     return uuid[:6].upper()
 
 

@@ -17,7 +17,10 @@ WRAPS = ((65535, 0), (65534, 0))
 
 
 class NodeState:
-    """The commands so far on one connection. Attributes are None while the capture lacks the command."""
+    """The commands that a node has sent on one connection.
+
+    Attributes are None if the capture lacks the command that sets them.
+    """
 
     def __init__(self) -> None:
         self.began = False
@@ -26,12 +29,13 @@ class NodeState:
         self.groups: set[str] | None = None
 
     def forget(self) -> None:
-        """Forget all state after a possible loss, so that nothing is compared with earlier commands."""
+        """Forget all state after a possible loss of messages, so that later commands are not compared with earlier
+        ones."""
         self.began = True
         self.sequence = self.status = self.groups = None
 
     def judge(self, reader: Reader, name: str, fields: Fields, command: Span, sequence: Span) -> None:
-        """Check a command; the spans are its id and its sequence number."""
+        """Check a command; `command` and `sequence` are the (offset, length) of its id and of its sequence number."""
         if not self.began and name != "HELLO":
             reader.finding("ZRE-03", *command, detail=f"it is {name}")
         self._sequence(reader, name, fields["sequence"], sequence)
