@@ -1,4 +1,4 @@
-"""The passive analyser: segments in, batches of records out."""
+"""The passive analyser: takes blocks of TCP segments, and returns batches of records."""
 
 from zmtpscope.dissect.analyser import Analyser
 from zmtpscope.dissect.options import Options

@@ -36,11 +36,11 @@ NO_DIRECTIONS = np.empty(0, np.bool_)
 
 
 class Ongoing(NamedTuple):
-    """State of a capture that has not ended.
+    """The state of a capture that has not ended, after all packets up to `now` (ns, 0 if unknown).
 
-    All packets up to `now` (ns, 0 if unknown) have been read. `stalls` and `outages` still last. The sides in `sending`
-    (conn_id and number) have sent part of a message. `half_closed` are (conn_id, side, time in ns) of FINs that were
-    acknowledged, if the other side sent no FIN.
+    - `stalls`, `outages`: records of those that still last
+    - `sending`: (conn_id, side) of the sides that have sent part of a message
+    - `half_closed`: (conn_id, side, time in ns) of each FIN that was acknowledged while the other side sent none
     """
 
     now: int = 0
@@ -56,8 +56,8 @@ ENDED = Ongoing()
 class Analyser:
     """One run over captures. `summary` is complete when `run` has ended.
 
-    Without `comparing`, batches carry the facts about connections, for the caller to evaluate with a `Comparison` of
-    the same options.
+    Without `comparing`, findings about several connections are left to the caller: batches contain the facts about
+    connections, to evaluate with a `Comparison` of the same options.
     """
 
     def __init__(self, options: Options | None = None, *, comparing: bool = True) -> None:
@@ -92,20 +92,24 @@ class Analyser:
         return self.flows.reassembler.next_ordinal
 
     def run(self, captures: Captures) -> Iterator[Batch]:
-        """Yield a batch for each block that made records decidable, in order, and one at the end of the capture."""
+        """Yield the records of captures in batches, in order: one for each block that completed records, and one at the
+        end."""
         for step in self.steps(captures):
             yield from step
         yield from self.finish_captures(captures)
 
     def steps(self, captures: Captures) -> Iterator[Iterator[Batch]]:
-        """Yield the batches of each block and, if `captures` grow, the batches that time alone decides. Read each step
-        before asking for the next one, and call `finish_captures` after the last one."""
+        """Yield the batches of each block as one iterator.
+
+        If `captures` grow, the batches that result from the passing of time are included. Read each iterator before
+        requesting the next one, and call `finish_captures` after the last one.
+        """
         self.begin(captures.files)
         for block in captures:
             yield self.feed(block, captures.follow)
 
     def finish_captures(self, captures: Captures) -> Iterator[Batch]:
-        """Yield the remaining batches, also if the caller stops early."""
+        """Yield the remaining batches. Call it too if the caller stops before the end of the captures."""
         statistics = captures.statistics
         yield from self.finish(
             statistics.dropped(),
@@ -122,12 +126,14 @@ class Analyser:
             self.comparison.sink.files = files
 
     def feed(self, block: SegmentBlock, follow: Follow | None = None) -> Iterator[Batch]:
-        """Yield the batch of records that a block made decidable, if any, and with `follow` the batches that time alone
-        decides."""
+        """Yield the records that a block of packets completed as a batch, if there are any.
+
+        With `follow`, also yields the batches that result from the passing of time.
+        """
         return (batch for batch in self.parts(block, follow) if batch is not None)
 
     def parts(self, block: SegmentBlock, follow: Follow | None) -> Iterator[Batch | None]:
-        """Yield the batches of a block as `steps` does, and None after each connection, where callers may pause."""
+        """Yield the batches of a block as `steps` does, and None after each connection, so that callers can pause."""
         before, self.latest = self.latest, max(self.latest, block.latest)
         self.now = max(self.now, self.latest)
         if block.datagrams:
@@ -143,10 +149,9 @@ class Analyser:
             yield from self.tick(max(self.latest, follow.known_until) if is_idle else self.latest)
 
     def _take(self, block: SegmentBlock, before: int) -> list[Connection]:
-        """Read a block on the fast path, pass the rest to the flow table, and return the connections that the rest
-        touched.
+        """Read a block on the fast path and pass the other segments to the flow table.
 
-        `before` is the largest time of earlier packets.
+        Returns the connections with segments in the flow table. `before` is the largest time of earlier packets.
         """
         if not len(block):
             return self.flows.feed(block, None, NO_DIRECTIONS, [], [])
@@ -167,7 +172,7 @@ class Analyser:
         return touched
 
     def _mark(self, unread: Unread, block: SegmentBlock, touched: list[Connection]) -> None:
-        """Mark sides that acknowledge late, so that their connections report it."""
+        """Mark the sides that acknowledge late, so that their connections report it."""
         key, sides = block.keys[unread.direction], self.flows.sides
         side = sides.get(key) or next((side for each in touched for side in each.tcp if side.key == key), None)
         if side is not None:
@@ -177,7 +182,10 @@ class Analyser:
                 touched.append(connection)
 
     def _put_in_order(self, block: SegmentBlock, before: int) -> None:
-        """Correct times that run backwards within a connection: the order of packets decides."""
+        """Correct times that run backwards within a connection, since packets are in the right order.
+
+        `before` is the largest time of earlier packets.
+        """
         found = put_in_order(block, before, self._last_seen)
         if found:
             most, (last, _) = max(found, key=attrgetter("ns")), found[-1]
@@ -195,16 +203,18 @@ class Analyser:
         self._take_over()
 
     def _take_over(self) -> None:
-        """Register released connections that were on the fast path from their SYN on."""
+        """Register connections in the flow table that the fast path has read from their SYN on, and has now
+        released."""
         for connection in self.fast_path.sessions.drain():
             self.connections[connection.tcp] = connection
             if connection.negotiation.awaits_time:
                 self.undecided[connection] = None
 
     def tick(self, now: int) -> Iterator[Batch]:
-        """Yield batches decided by time alone: all packets up to `now` (ns since the epoch) have been read.
+        """Yield the batches that result from the passing of time alone.
 
-        The next packet, or the end of the capture, would have the same results later.
+        All packets up to `now` (ns since the epoch) must have been read. Without this call, the next packet or the end
+        of the capture has the same effect.
         """
         self.now = max(self.now, now)
         self.fast_path.sessions.release_late(now)
@@ -220,7 +230,7 @@ class Analyser:
                 yield from self._flush()
 
     def messages_so_far(self) -> tuple[int, int]:
-        """Return the numbers of messages, also of open connections, and of connections that use ZMTP."""
+        """Return (number of messages, number of ZMTP connections) so far, including open connections."""
         messages, connections = self.summary.messages + self.fast_path.messages, self.fast_path.known_connections
         for connection in self.connections.values():
             if connection.view.is_zmtp:
@@ -229,7 +239,7 @@ class Analyser:
         return messages, connections
 
     def ongoing(self) -> Ongoing:
-        """Return the state that is not in batches yet."""
+        """Return the stalls, outages and incomplete messages that no batch contains yet."""
         now, ordinal = self.now, self.next_ordinal
         connections = self.connections.values()
         stalls = [record for each in connections for record in each.running_stalls(now, ordinal)]
@@ -239,7 +249,7 @@ class Analyser:
         return Ongoing(now, stalls, sending, outages, half_closed)
 
     def report(self, problems: Sequence[CaptureProblem]) -> Iterator[Batch]:
-        """Report unreadable files, while the run continues with others."""
+        """Yield records about unreadable files, before the end of the run."""
         if problems and self.comparison is not None:
             now = Arrival(self.flows.reassembler.begin_tick(), 0, self.latest)
             self.sink.batch.records += self.comparison.report(problems, now)
@@ -253,11 +263,13 @@ class Analyser:
         set_back: SetBack | None = None,
         last: int = 0,
     ) -> Iterator[Batch]:
-        """Yield the rest after the last block.
+        """Yield the last batches, after the last block.
 
-        `drops`: packets lost during capture, by interface. `problems`: files that could not be read to their end.
-        `set_back`: where a file's clock was set back. `last`: the end of the capture according to the files, or the
-        largest packet time if some of the last packets were not for this analyser.
+        - `drops`: packets lost during capture, by interface
+        - `problems`: files that could not be read to their end
+        - `set_back`: where a file's clock was set back
+        - `last`: the end of the capture according to the files; or the largest packet time, if some of the last packets
+          were not for this analyser
         """
         self.latest = max(self.latest, last)
         complete = self.fast_path.sessions.end_of_capture()
@@ -281,9 +293,9 @@ class Analyser:
             pass
 
     def _advancing(self, touched: list[Connection], captured: SegmentBlock | None) -> Iterator[None]:
-        """Let the touched connections read the current block, and yield after each.
+        """Let the touched connections read their segments of the current block, and yield after each.
 
-        `captured` is the block if records need its file positions.
+        `captured` is the block if records need file positions, otherwise None.
         """
         if touched:
             block = BlockView.of(self.flows.reassembler, captured)

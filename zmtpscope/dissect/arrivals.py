@@ -6,8 +6,10 @@ from zmtpscope.capture.segments import ORDINALS
 
 
 class Arrival(NamedTuple):
-    """The segment that carried an octet, or caused a decision: `ordinal` orders segments over the run, `packet` is a
-    packet reference."""
+    """The segment that carried an octet, or that made something certain.
+
+    `ordinal` orders the segments of a run, `packet` is a packet reference.
+    """
 
     ordinal: int
     packet: int
@@ -26,10 +28,10 @@ def stamp(arrival: Arrival) -> Stamp:
 
 
 def decided_by_time(ordinal: int) -> int:
-    """Return the ordinal for decisions that time alone makes before the segment `ordinal`."""
+    """Return the ordinal for results of the passing of time, which precede the segment `ordinal`."""
     return (ordinal - 1) | 1
 
 
 def is_decided_by_time(ordinal: int) -> bool:
-    """Whether the ordinal belongs to no segment, but to a decision by time."""
+    """Whether the ordinal stands for the passing of time, and not for a segment."""
     return bool(ordinal % ORDINALS)

@@ -1,4 +1,4 @@
-"""The limit for octets that all connections of a run hold together: the only limit they share by design."""
+"""The limit for the octets that all connections of a run buffer: the only limit that they share by design."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ class OctetBudget:
 
     @property
     def left_for_memberships(self) -> int:
-        """Octets left for topics and groups."""
+        """How many octets topics and groups may still use."""
         return ALL_MEMBERSHIPS - self.memberships
 
     @property
     def has_room_for_names(self) -> bool:
-        """Whether topics and groups use less than half of their limit, so that new ones have room."""
+        """Whether topics and groups use less than half of their limit, so that new ones can be stored."""
         return max(self.memberships, self.subscriptions) < ALL_MEMBERSHIPS // 2
 
     def take(self, held: int, memberships: int = 0) -> None:
-        """Add octets held, and the part of topics and groups; negative numbers subtract."""
+        """Add `held` to the octets in use, and `memberships` to the part for topics and groups; negative numbers
+        subtract."""
         self.held += held
         self.memberships += memberships
 

@@ -1,4 +1,4 @@
-"""UDP: ZRE beacons, and RADIO messages if the user selects them or a flow looks like nothing else.
+"""UDP: ZRE beacons, and RADIO messages if the user selects them or if a flow looks like nothing else.
 
 A flow is all datagrams from one socket to another. In records it takes the place of a connection: it has a `conn_id`,
 and offsets count the octets of its datagrams.
@@ -72,7 +72,7 @@ class Flow:
 
     @cached_property
     def inside(self) -> SidePayloads | None:
-        """Dissectors of RADIO messages, created on demand, since most flows need none."""
+        """The dissectors of RADIO messages, created on first use, since most flows need none."""
         ports = self.about.src_port, self.about.dst_port
         return side_payloads(self.options, lambda rule: rule.selector == "udp.port" and rule.value in ports)
 
@@ -85,7 +85,8 @@ class Flow:
 
 
 class Content(NamedTuple):
-    """A datagram's octets, with stars in place of passwords, and the record fields of its kind."""
+    """The contents of a datagram for its record: octets with asterisks in place of passwords, and the fields of its
+    kind."""
 
     kind: str
     octets: bytes
@@ -95,7 +96,7 @@ class Content(NamedTuple):
 
 
 class WaitingDatagram(NamedTuple):
-    """A datagram that waits until enough similar ones arrive."""
+    """A datagram that may be RADIO, and is processed when enough similar ones have arrived."""
 
     datagram: Datagram
     octets: bytes
@@ -115,7 +116,7 @@ class Datagrams:
         self.multicasts = Multicasts()
 
     def feed(self, block: SegmentBlock) -> None:
-        """Write the block's datagrams that belong to ZeroMQ."""
+        """Write records of the datagrams in a block that belong to ZeroMQ."""
         data, datagrams = block.data, block.datagrams
         self.sink.summary.datagrams += len(datagrams) - self.multicasts.feed(block)
         heads = first_octets(data, datagrams)
@@ -143,13 +144,13 @@ class Datagrams:
         self.sink.decided_by = None
 
     def _are_forced(self, keys: list[bytes]) -> NDArray[np.bool_]:
-        """Return, by flow, whether the user selected its source or destination port."""
+        """Return for each flow whether the user selected its source or destination port."""
         if not self.forced:
             return np.zeros(len(keys), np.bool_)
         return np.array([not self.forced.isdisjoint(ports_of(key)) for key in keys], np.bool_)
 
     def finish(self, ordinal: int) -> None:
-        """Write counted findings, and multicast groups without a host."""
+        """Write findings that were only counted, and multicast groups that no host joined."""
         self.multicasts.finish(ordinal)
         for flow in self.flows.values():
             flow.writer.counted_findings(ordinal)
@@ -170,7 +171,7 @@ class Datagrams:
         return True
 
     def _guess(self, datagram: Datagram, octets: bytes, target: bytes) -> None:
-        """Read a datagram as RADIO if three to the same destination look like it."""
+        """Process a datagram as RADIO if three to the destination `target` look like it."""
         guess = self.guesses.get(target)
         if guess is True:
             self._radio(datagram, octets, "guess", datagram.ordinal)
@@ -236,7 +237,7 @@ class Datagrams:
         return self.options.details or self.options.index
 
     def _tree(self, reader: Reader, octets: bytes) -> FieldNode | None:
-        """Make the tree of a datagram's fields, if trees are wanted."""
+        """Return the field tree of a datagram; None if no trees are requested."""
         if not self._has_trees:
             return None
         tree = reader.tree(0, octets, "udp.datagram")
@@ -298,7 +299,7 @@ def ports_of(key: bytes) -> tuple[int, int]:
 
 
 def radio_target(key: bytes) -> bytes | None:
-    """Return the destination of a flow; None if its ports exclude RADIO."""
+    """Return the destination of a flow, given as its key; None if its ports exclude RADIO."""
     ports = ports_of(key)
     if min(ports) < FIRST_PORT or not OTHERS_PORTS.isdisjoint(ports):
         return None

@@ -1,4 +1,4 @@
-"""Identity of a connection or flow in records: endpoints, and a `conn_id` made from them."""
+"""The identity of a connection or flow in records: its addresses and ports, and a `conn_id` made from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ IPV4_SIZE = 4
 
 
 class Stream(NamedTuple):
-    """Fields of all records of one side; source is the sender, destination its peer."""
+    """The fields that all records of one side of a connection share.
+
+    `src_ip` and `src_port` are those of the sender, `dst_ip` and `dst_port` of its peer. `conn` is the number of the
+    connection.
+    """
 
     conn: int | None
     """Connection number; None for a UDP flow."""
@@ -33,9 +37,10 @@ class Stream(NamedTuple):
 
 
 def stream_of(key: bytes, began: int, incarnation: int, number: int | None, transport: str = "") -> Stream:
-    """Return the identity of side 0; `key` contains both addresses and ports.
+    """Return the fields for side 0 of a connection.
 
-    `conn_id` is a hash of the endpoints, the time of the first packet, and `incarnation` if it is not 0.
+    `key` contains both addresses and ports. `conn_id` is a hash of them, of `began` (the time of the first packet), and
+    of `incarnation` if it is not 0.
     """
     (here, port), (there, other) = ends_of(key)
     identity = f"{transport}{here} {port} {there} {other} {began}{f' {incarnation}' * (incarnation > 0)}"
@@ -51,7 +56,7 @@ def ends_of(key: bytes) -> tuple[tuple[str, int], tuple[str, int]]:
 
 @lru_cache(maxsize=4096)
 def address(octets: bytes) -> str:
-    """Write an IPv4 or IPv6 address as text."""
+    """Format an IPv4 or IPv6 address as text."""
     if len(octets) == IPV4_SIZE:  # as ip_address does, whose import takes longer than a tiny capture
         return ".".join(map(str, octets))
     from ipaddress import IPv6Address

@@ -1,4 +1,4 @@
-"""Multicast groups that hosts join (IGMP, MLD), and that ZeroMQ datagrams are sent to."""
+"""Multicast groups that hosts join (IGMP, MLD), and to which ZeroMQ datagrams are sent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WITH_SOURCES = {1: JOIN, 2: JOIN, 3: JOIN, 4: JOIN, 5: JOIN}
 
 @dataclass(slots=True)
 class Sent:
-    """The first flow to a group, and the number of datagrams."""
+    """ZeroMQ datagrams to one multicast group: the first flow, the first packet, and their number."""
 
     writer: RecordWriter
     key: bytes
@@ -46,7 +46,7 @@ class Sent:
 
 
 class Multicasts:
-    """All groups of a run. Call `feed` for blocks and `send` for recognised datagrams, then `finish`."""
+    """All multicast groups of a run. Call `feed` for blocks and `send` for recognised datagrams, then `finish`."""
 
     def __init__(self) -> None:
         self.joined: dict[bytes, bytes] = {}
@@ -58,7 +58,7 @@ class Multicasts:
         self.sent: dict[bytes, Sent] = {}
 
     def feed(self, block: SegmentBlock) -> int:
-        """Learn the groups that hosts join and send to; return the number of datagrams that are not UDP."""
+        """Store the groups that hosts join, and to which they send. Returns the number of IGMP and MLD messages."""
         datagrams = block.datagrams
         memberships = datagrams.memberships().tolist()
         for index in memberships:
@@ -76,7 +76,7 @@ class Multicasts:
         return len(memberships)
 
     def send(self, writer: RecordWriter, key: bytes, arrival: Arrival) -> None:
-        """Count a ZeroMQ datagram if it was sent to a group."""
+        """Count a ZeroMQ datagram if it was sent to a multicast group."""
         size = (len(key) - 4) // 2
         group = key[size : 2 * size]
         if group[0] not in FIRST_OCTETS[size]:
@@ -87,7 +87,7 @@ class Multicasts:
             self.sent[group].count += 1
 
     def finish(self, ordinal: int) -> None:
-        """Report groups that no host joined, if a host joined a similar group to which nothing is sent."""
+        """Report groups that no host joined, if a host joined a similar group to which no host sends."""
         if max(len(self.known), len(self.used)) >= MAX_GROUPS:
             return
         for group, sent in self.sent.items():
@@ -99,16 +99,16 @@ class Multicasts:
                     break
 
     def _is_mistaken(self, group: bytes, other: bytes) -> bool:
-        """Whether the host that joined `other` may have meant `group`."""
+        """Whether the host that joined the group `other` may have meant `group`."""
         apart = sum(one != two for one, two in zip(group, other, strict=False))
         is_like = len(group) == len(other) and apart <= MAX_OCTETS_APART
         return is_like and other not in self.used and not other.startswith(OTHERS)
 
 
 def read(octets: bytes, size: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield the groups in an IGMP or MLD message, and whether its sender joins them.
+    """Yield (group, whether the sender joins it) for the groups in an IGMP or MLD message.
 
-    Addresses have `size` octets. A truncated message yields the groups captured.
+    Addresses have `size` octets. A truncated message yields the groups that were captured.
     """
     if octets[:1] and octets[0] in REPORTS:
         group = octets[HEADER - 4 * (size == 4) :][:size]

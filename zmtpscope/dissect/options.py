@@ -20,11 +20,13 @@ MIN_KEPT = 64 << 10
 class Options:
     """Options of the analyser.
 
-    `bodies` selects the message bodies in the rows: "full" keeps messages of at most `body_limit` octets, "head" the
-    first `head` octets of each frame, "none" nothing. Without `records`, messages are only counted in the summary.
-    `only_calls` leaves out the payloads of messages that cannot be calls.
-    `frames` adds frame records, `details` the octets of greetings and commands for field trees, `index` the positions
-    of stream octets in files, to make field trees later.
+    - `bodies`: "full" keeps messages of at most `body_limit` octets, "head" the first `head` octets of each frame,
+      "none" nothing
+    - `records`: make records and message rows; otherwise messages are only counted in the summary
+    - `only_calls`: leave out the payloads of messages that cannot be calls
+    - `frames`: also make frame records
+    - `details`: keep the octets of greetings and commands, for field trees
+    - `index`: return where stream octets are in files, to make field trees later
     """
 
     bodies: str = "full"
@@ -45,8 +47,10 @@ class Options:
     def of(
         cls, given: ReadOptions, payload_files: Mapping[str, Mapping[str, bytes]] | None = None, **more: Any
     ) -> Options:
-        """Return the options for a user's options, and `more`. `payload_files` are file contents by dissector and
-        file name."""
+        """Return the options for a user's options `given`, and further ones.
+
+        `payload_files` are file contents by dissector and file name.
+        """
         from zmtpscope.payloads.registry import Registry  # searches for installed dissectors
 
         own = given._asdict()
@@ -56,14 +60,14 @@ class Options:
 
     @property
     def kept_limit(self) -> int:
-        """Octets of a message kept until it is complete.
+        """Octets of a message that are kept until the message is complete.
 
-        Also if bodies are not wanted: dissectors and the search for passwords need them.
+        It is not 0 if bodies are not requested, because dissectors and the search for passwords need them.
         """
         return self.body_limit if self.payloads is None else max(self.body_limit, MIN_KEPT)
 
     def reads_payloads(self, socket_type: str | None) -> bool:
-        """Whether the payloads of a sender are wanted, and not only their findings."""
+        """Whether the payloads of senders with this socket type are requested, and not only findings about them."""
         return self.records and not (self.only_calls and socket_type in ONE_WAY)
 
     @property

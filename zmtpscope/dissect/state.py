@@ -1,7 +1,7 @@
-"""Save an analyser between two blocks, and load it to continue as if nothing had happened (seam P14).
+"""Save an analyser between two blocks, and load it to continue with the same results (seam P14).
 
-A state contains captured octets and session keys: keep it as private as captures and key files. It is a pickle, so load
-only states that you wrote yourself.
+A saved state contains captured octets and session keys: keep it as private as captures and key files. It is a pickle,
+so load only states that you wrote yourself.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ GIVEN_ANEW = ("keys", "payloads")
 
 
 class StateError(Exception):
-    """A state cannot be written, or does not fit. `str()` is one sentence with problem and remedy."""
+    """A state cannot be saved, or does not fit the options. `str()` is one sentence with problem and remedy."""
 
 
 def dump(analyser: Analyser) -> bytes:
-    """Return the state after the last block.
+    """Return the state of an analyser after its last block.
 
     Raises `StateError` if part of it cannot be pickled, for example a third-party payload dissector.
     """
@@ -55,11 +55,10 @@ def dump(analyser: Analyser) -> bytes:
 
 
 def load(state: bytes, options: Options) -> Analyser:
-    """Return the analyser of a state; `options` must equal the dumped ones, with new keys and payload dissectors.
+    """Return the analyser of a saved state.
 
-    The keys must come from the same files, which may have grown. Before the next block, call `Analyser.begin` with the
-    earlier files, followed by new ones.
-
+    `options` must equal the saved ones, with new keys and payload dissectors. The keys must come from the same files,
+    which may have grown. Before the next block, call `Analyser.begin` with the earlier files, followed by new ones.
     Raises `StateError` if the state is damaged, or of another version or other options.
     """
     head, end, _ = state.partition(b"\n")
@@ -97,18 +96,21 @@ def _without_collections() -> Iterator[None]:
 
 
 def _options_to_match(options: Options) -> dict[str, object]:
-    """Return the options that must be equal when a state is dumped and loaded."""
+    """Return the options that must be equal when a state is saved and loaded."""
     values = {each.name: getattr(options, each.name) for each in fields(options)}
     return values | {name: values[name] is not None for name in GIVEN_ANEW}
 
 
 def _given_anew(name: str) -> object:
-    """Stand for an omitted object; `_Unpickler` replaces it."""
+    """Placeholder in the pickle for an omitted object; `_Unpickler` replaces it."""
     raise NotImplementedError(name)
 
 
 class _Pickler(pickle.Pickler):
-    """Omits the options. A table of types, because `persistent_id` would be called for each number and text."""
+    """Pickles a state without the options.
+
+    Objects are omitted by type, because `persistent_id` would be called for each number and text.
+    """
 
     def __init__(self, file: io.BytesIO, options: Options) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)

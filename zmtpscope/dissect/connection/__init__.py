@@ -1,1 +1,1 @@
-"""One ZMTP connection: its two sides, and its outcome."""
+"""A ZMTP connection: combines its two sides, and determines its outcome."""

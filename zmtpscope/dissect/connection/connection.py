@@ -40,7 +40,7 @@ LOST_ON_PATH = "the receiver did not get these octets either: they were lost on 
 
 
 class ZmtpConnection:
-    """The TCP connection `tcp` and its two `streams`, ZMTP or not.
+    """A TCP connection and the `streams` of its two sides, ZMTP or not.
 
     `forced` is the user's decode-as rule. `writer` makes the records, or only counts them.
     """
@@ -88,7 +88,7 @@ class ZmtpConnection:
             self.segment_log = SegmentLog(tcp.number)
 
     def write_with(self, writer: RecordWriter) -> None:
-        """Write the records of further segments with another writer; the index has the segments read so far."""
+        """Use another record writer from now on. The segments read so far are in the index."""
         self.writer = self.rows.writer = writer
         if self.segment_log is not None:
             self.segment_log.waiting = []
@@ -125,8 +125,10 @@ class ZmtpConnection:
         self._give_segments()
 
     def leave(self, read: Container[int]) -> tuple[PlainState, PlainState]:
-        """Hand a quiet connection over to the fast path, which reads the messages of the sides `read`; return both
-        states."""
+        """Pass a quiet connection to the fast path, which then reads the messages of the sides `read`.
+
+        Returns both states.
+        """
         requests = self.rows.requests
         one, other = (
             (
@@ -152,13 +154,13 @@ class ZmtpConnection:
             self.segment_log.ends = [state.tcp.octets for state in states]
 
     def is_quiet(self) -> bool:
-        """Whether both captured handshakes are complete, and all findings so far are decided."""
+        """Whether both handshakes are captured and complete, and no finding is pending."""
         if any(stream.is_midstream for stream in self.streams) or self.relations.is_silence_due:
             return False
         return self.negotiation.settled and self.view.is_agreed() and self.rows.inference is None
 
     def _note_segments(self, segment_log: SegmentLog, block: BlockView) -> None:
-        """Log the pieces and holes of a block, or only count them if the connection is not read."""
+        """Log where the octets of a block are, or only count them if the connection is not read."""
         is_over = all(stream.mode is Mode.OPAQUE for stream in self.streams) and not self.view.is_zmtp
         (segment_log.pass_by if is_over else segment_log.take)(self.tcp.tcp, block)
 
@@ -167,7 +169,7 @@ class ZmtpConnection:
             self.sink.batch.segments += self.segment_log.drain(is_zmtp=self.view.is_zmtp)
 
     def _advance_in_order(self, session: Session, block: BlockView) -> None:
-        """Read a block in packet order: one side may carry keys for the boxes of the other."""
+        """Read a block in packet order, because one side may contain keys for the encrypted boxes of the other."""
 
         def is_over() -> bool:
             opaque = all(stream.mode is Mode.OPAQUE for stream in self.streams)
@@ -253,7 +255,7 @@ class ZmtpConnection:
                     self._record_output(stream, output)
 
     def _record_relations(self) -> None:
-        """Write findings that compare the two sides, and report facts for other connections."""
+        """Write findings that compare the two sides, and report facts for comparison with other connections."""
         notes, facts = self.relations.drain()
         for note in notes:
             self._write(note)
@@ -295,7 +297,7 @@ class ZmtpConnection:
         self.writer.note(self._softened(note))
 
     def _softened(self, note: Note) -> Note:
-        """Make an error or a warning a note if its side is only likely to speak ZMTP."""
+        """Return the finding as a note if it is an error or a warning on a side that only likely speaks ZMTP."""
         finding = note.finding
         severity = finding.severity or FINDINGS[finding.id].severity
         if severity in ("error", "warn") and self.view.is_doubtful(note.side):
@@ -317,7 +319,7 @@ class ZmtpConnection:
             self._note(side, finding, gap.decided)
 
     def _write_intervals(self) -> None:
-        """Write past stalls, outages and late acknowledgments, once the connection is known to be ZMTP."""
+        """Write the stalls, outages and late acknowledgments that are over, once the connection is known to be ZMTP."""
         since = self.view.zmtp_since
         for side in self.tcp.tcp if since is not None else ():
             for stall in side.stalls.drain() if side.stalls is not None else ():
@@ -330,21 +332,21 @@ class ZmtpConnection:
             side.unread = ()
 
     def running_stalls(self, now: int, ordinal: int) -> Iterator[Record]:
-        """Yield records of stalls that last at `now`, as if the capture ended there."""
+        """Yield records of the stalls that last at `now` (ns), as if the capture ended there."""
         for side in self.tcp.tcp if self.view.is_zmtp else ():
             stall = running_stall(side, now, ordinal)
             if stall is not None:
                 yield self.writer.stall_record(side.number, stall, ordinal)
 
     def running_outages(self, now: int, ordinal: int) -> Iterator[Record]:
-        """Yield records of outages that last at `now`, and of lost segments so far."""
+        """Yield records of the outages that last at `now` (ns), and of lost segments so far."""
         for side in self.tcp.tcp if self.view.is_zmtp else ():
             for outage in (running_outage(side, now, ordinal), losses(side)):
                 if outage is not None:
                     yield self.writer.outage_record(side.number, outage, ordinal)
 
     def sending(self) -> Iterator[tuple[str, int]]:
-        """Yield conn_id and number of each side that has sent part of a message."""
+        """Yield (conn_id, side) of each side that has sent part of a message."""
         for stream in self.streams if self.view.is_zmtp else ():
             if stream.end > stream.unit_octets + stream.outputs.gaps + stream.outputs.undissected:
                 yield self.tcp.ends()[stream.side].conn_id, stream.side
@@ -357,7 +359,7 @@ class ZmtpConnection:
             yield self.tcp.ends()[side].conn_id, side, fin.time
 
     def _write_other_intervals(self, ordinal: int) -> None:
-        """Write one record each for the remaining stalls, outages and lost segments of a side."""
+        """Write one record for each side that combines its remaining stalls, one for outages, one for lost segments."""
         for side in self.tcp.tcp:
             if side.stalls is not None and side.stalls.others is not None:
                 self.writer.stall(side.number, side.stalls.others, ordinal)

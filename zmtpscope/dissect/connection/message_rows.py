@@ -1,4 +1,4 @@
-"""Message rows of one connection, with payloads, topics and findings."""
+"""Write the messages of one connection, with payloads, topics and findings."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class MessageRows:
     def feed(self, side: int, command: Command, arrival: Arrival) -> None:
         """Add a command, which may subscribe.
 
-        `arrival` is of its first octet, with the ordinal of the segment that made it decidable.
+        `arrival` is that of its first octet, with the ordinal of the segment that completed the command.
         """
         self.topics.feed(side, command, arrival)
         if command.fields.get("name") in COMMANDS and self.view.streams[side].is_midstream:
             self._infers().feed(side, arrival.ordinal)
 
     def write(self, *, is_looked_into: bool = False) -> None:
-        """Write new rows. `is_looked_into`: their payloads are already dissected."""
+        """Write the messages of the current block. `is_looked_into`: their payloads are already dissected."""
         batch = self.sink.batch
         written: tuple[list[MessageTable], list[MessageTable]] = ([], [])
         made = [[(each, *each.drain()) for each in stream.messages.assemblies()] for stream in self.view.streams]
@@ -104,7 +104,7 @@ class MessageRows:
             self.inference.release()
 
     def end(self, arrival: Arrival, is_whole: bool) -> None:
-        """Process the end of the connection. `is_whole`: every octet was captured."""
+        """Write findings at the end of the connection. `is_whole`: every octet was captured."""
         if is_whole:
             for note in self.zap.end(arrival):
                 self.writer.note(note)
@@ -152,7 +152,10 @@ class MessageRows:
     # -- payloads ------------------------------------------------------------------------------------------------------
 
     def _look_inside(self, stream: SideStream, assembly: Assembly, run: MessageTable) -> list[range]:
-        """Dissect payloads, and write their findings. Returns the stream offsets of frames with passwords."""
+        """Dissect the payloads of a table of messages, and write their findings.
+
+        Returns the stream offsets of frames with passwords.
+        """
         tcp = self.view.tcp
         payloads = self.payloads_of(assembly)
         if payloads is None:
@@ -185,7 +188,10 @@ class MessageRows:
         return payloads
 
     def _zre_side(self, stream: SideStream, ordinal: int, offset: int) -> ZreSide:
-        """Return the facts of a side with a ZRE command at stream offset `offset`, in the segment `ordinal`."""
+        """Return the ZRE node and endpoint of a side, which sent a ZRE command at stream offset `offset`.
+
+        `ordinal` is the segment that completed the command.
+        """
         side, tcp = stream.side, self.view.tcp
         sender = self.zre_sides[side]
         if sender is None:
@@ -206,7 +212,7 @@ class MessageRows:
     # -- findings ----------------------------------------------------------------------------------------------------
 
     def _note_rows(self, side: int, finding_id: str, run: MessageTable, rows: Int64) -> None:
-        """Write a finding on each of these messages. Findings that are only counted are counted together."""
+        """Write a finding about each of the messages `rows`. Above the limit of findings, they are counted together."""
         if not len(rows):
             return
         counted = len(rows) - self.writer.left_to_write(side, finding_id)
@@ -216,9 +222,9 @@ class MessageRows:
             self.writer.note_repeats(note_on(run, int(rows[-1]), side, finding_id), counted)
 
     def _with_peer_type(self, side: int, run: MessageTable) -> list[MessageTable]:
-        """Add the other side's socket type: announced, or else inferred, or else forced.
+        """Return the messages with the socket type of the other side: announced, or else inferred, or else forced.
 
-        Each applies from the segment that showed it, so the run may be split.
+        A type applies from the segment that showed it on, so the table may be divided in two.
         """
         peer = self.view.streams[1 - side]
         run.change(peer_socket_type=peer.assumed_type)
@@ -231,8 +237,10 @@ class MessageRows:
 
 
 def _with_type_from(run: MessageTable, since: int, peer_socket_type: str | None) -> list[MessageTable]:
-    """Set the socket type of the peer in messages decided by the segment with ordinal `since` or a later one; return
-    the parts of the run."""
+    """Set the socket type of the peer in the messages that the segment `since` or a later one completed.
+
+    Returns the parts of the table.
+    """
     cut = int(run.orders.searchsorted(since))
     if cut == len(run.first):
         return [run]

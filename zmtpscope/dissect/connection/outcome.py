@@ -1,4 +1,4 @@
-"""The outcome of a connection: its record, and its part of the summary."""
+"""The outcome of a connection: its record, and its counts in the summary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zmtpscope.zmtp.side import SideReader
 
 
 class SideOutcome(NamedTuple):
-    """Announced facts of one side, with counts."""
+    """What a side announced, and counts of its messages and octets."""
 
     socket_type: str | None
     identity: str | None
@@ -37,7 +37,7 @@ class SideOutcome(NamedTuple):
 
 
 class CurveOutcome(NamedTuple):
-    """Whether a key was proven, an entry of the key files named the connection, and a box was decrypted."""
+    """What the CURVE keys showed: a key was proven, a key file names the connection, a box was decrypted."""
 
     is_proven: bool
     is_named: bool
@@ -57,7 +57,7 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(view: ConnectionView) -> Outcome:
-    """Evaluate the handshake of a connection that has ended."""
+    """Determine the outcome of an ended connection: version, mechanism, handshake, and the counts of both sides."""
     streams = view.streams
     readers = [stream.reader for stream in streams]
     roles = [reader.regime.role if reader is not None else None for reader in readers]
@@ -83,7 +83,7 @@ def outcome_of(view: ConnectionView) -> Outcome:
 
 
 def _version_found(readers: list[SideReader | None]) -> str | None:
-    """Return 1.0 if frames found midstream have its framing, which no other version uses."""
+    """Return "1.0" if a side without a captured start has the frame format of ZMTP 1.0, which no other version uses."""
     found = any(reader is not None and reader.regime.is_old for reader in readers)
     return "1.0" if found else None
 
@@ -108,7 +108,7 @@ def _outcome_of_side(stream: SideStream) -> SideOutcome:
 
 
 def _outcome_of_keys(view: ConnectionView, announced: str | None) -> CurveOutcome | None:
-    """Evaluate the keys that were tried; None without CURVE or without a box."""
+    """Return the result of trying the CURVE keys; None without CURVE or without an encrypted box."""
     session = view.session
     if session is None or announced != "CURVE":
         return None
@@ -118,7 +118,7 @@ def _outcome_of_keys(view: ConnectionView, announced: str | None) -> CurveOutcom
 
 
 def mechanism(readers: list[SideReader | None]) -> str | None:
-    """Return the mechanism that both sides, or the only one, announced; None if they differ."""
+    """Return the mechanism that both sides announced, or the only captured side; None if they differ."""
     mechanisms = {reader.mechanism for reader in readers if reader is not None and reader.mechanism is not None}
     return mechanisms.pop() if len(mechanisms) == 1 else None
 
@@ -142,7 +142,7 @@ def handshake(view: ConnectionView) -> str:
 
 
 def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
-    """Return the own fields of a connection record, in order."""
+    """Return the fields that only connection records have, in order."""
     first = connection.closing
     (one, other), (here, there) = outcome.sides, connection.tcp
     (ip_0, port_0), (ip_1, port_1) = connection.addresses
@@ -198,8 +198,10 @@ def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
 
 
 def ends_and_times(client: Stream, start: int, end: int, closed_by: int, fins: tuple[int, int]) -> dict[str, Any]:
-    """Return the record fields that differ between connections with one outcome: the addresses and times of each. Both
-    sides sent a FIN. `start`, `end` and `fins` are times (ns)."""
+    """Return the fields that differ between connections with the same outcome: addresses and times.
+
+    Both sides sent a FIN. `start`, `end` and `fins` are times (ns); `closed_by` is the side of the first FIN.
+    """
     return {
         "start_ns": start,
         "end_ns": max(start, end),
@@ -215,14 +217,14 @@ def ends_and_times(client: Stream, start: int, end: int, closed_by: int, fins: t
 
 
 def unseen(side: TcpSide, peer: TcpSide) -> int:
-    """Return the number of octets that the peer acknowledged after the last captured octet of an open side."""
+    """Return how many octets the peer acknowledged after the last captured octet of a side that is open."""
     if side.ended or side.next < 0 or peer.acknowledged < 0:
         return 0
     return max(0, distance(peer.acknowledged, side.next))
 
 
 def count(outcome: Outcome, number: int, summary: Summary) -> None:
-    """Add `number` connections with one outcome to the summary. The outcome's counts are totals over all of them."""
+    """Add `number` connections with this outcome to the summary. The counts in the outcome are their totals."""
     without = "none" if outcome.version in ("1.0", "2.0") else "unknown"
     summary.connections += number
     summary.versions[(outcome.version or "unknown") + (" over WebSocket" if outcome.is_websocket else "")] += number
@@ -249,7 +251,7 @@ def count(outcome: Outcome, number: int, summary: Summary) -> None:
 
 
 def count_tcp(connection: Connection, summary: Summary) -> None:
-    """Add how a connection was closed, and its captured octets."""
+    """Add to the summary how a connection was closed, and how many octets were captured."""
     summary.closes[connection.close_how] += 1
     sums = summary.sums
     for tcp in connection.tcp:

@@ -1,4 +1,4 @@
-"""The packets of a connection's octets, for reading them again."""
+"""Log which packets carried the octets of a connection, so that they can be read from the files again."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ class SegmentLog:
         self.waiting: list[Segments] = []
 
     def take(self, sides: tuple[TcpSide, TcpSide], block: BlockView) -> None:
-        """Add the pieces and holes of a block, before they are read."""
+        """Add the segments and holes of a block, before they are read."""
         for number, side in enumerate(sides):
             if side.pieces or side.holes:
                 self.waiting.append(self._segments(number, side, block))
 
     def pass_by(self, sides: tuple[TcpSide, TcpSide], block: BlockView) -> None:
-        """Count the pieces and holes of a block without logging them."""
+        """Count the segments and holes of a block without logging them."""
         self.waiting = []
         for number, side in enumerate(sides):
             octets = sum(block.stops[row] - block.starts[row] for row in side.pieces)
             self.ends[number] += octets + sum(hole.octets for hole in side.holes)
 
     def drain(self, *, is_zmtp: bool) -> list[Segments]:
-        """Return and forget the segments: all if the connection speaks ZMTP, otherwise the ones above the maximum."""
+        """Remove and return the logged segments: all if the connection speaks ZMTP, otherwise those above the
+        maximum."""
         count = len(self.waiting) if is_zmtp else max(0, len(self.waiting) - MAX_WAITING)
         segments, self.waiting = self.waiting[:count], self.waiting[count:]
         return segments

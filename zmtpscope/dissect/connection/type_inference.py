@@ -1,7 +1,7 @@
 """Infer the socket types of sides whose start was not captured (decisions/analyser.md).
 
-A result applies from the segment that shows it, so it depends neither on blocks nor on later segments, and written rows
-never change.
+An inferred type applies from the segment that shows it. It therefore depends neither on the size of blocks nor on later
+segments, and messages already written never change.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ R = TypeVar("R", MessageTable, FrameTable)
 
 
 class MessageStart(NamedTuple):
-    """The start of an unencrypted message: position in the order of decisions, packet, and first octets.
+    """The start of an unencrypted message, as evidence for socket types.
 
-    `subscription`: it is one frame that begins with `00` or `01`.
+    `order` is its position among all messages of the connection, `head` are its first octets. `subscription`: it is one
+    frame that begins with `00` or `01`.
     """
 
     order: int
@@ -55,9 +56,10 @@ class MessageStart(NamedTuple):
 
 @dataclass(slots=True)
 class Asked:
-    """A message that may have subscribed to `topic`.
+    """A message that may be a subscription to `topic`.
 
-    `is_new`: no earlier message began with the topic. `matches` counts matching messages since its side last sent one.
+    `is_new`: no earlier message began with the topic. `matches` counts matching messages of the other side since this
+    side last sent one.
     """
 
     topic: bytes
@@ -68,7 +70,7 @@ class Asked:
 
 
 class TypeInference:
-    """The sides of a connection, at least one of which has not announced its socket type."""
+    """Infers the socket types of a connection on which at least one side has not announced its type."""
 
     def __init__(self, view: ConnectionView, budget: OctetBudget) -> None:
         self.view = view
@@ -90,14 +92,16 @@ class TypeInference:
         self._asked: tuple[dict[bytes, Asked], dict[bytes, Asked]] = ({}, {})
 
     def feed(self, side: int, ordinal: int) -> None:
-        """Add a SUBSCRIBE or CANCEL of `side`, decidable with the segment `ordinal`. Only subscribers send these
-        commands."""
+        """Add a SUBSCRIBE or CANCEL of `side`, completed by the segment `ordinal`.
+
+        Only subscribers send these commands.
+        """
         self._commands.append((ordinal, side))
 
     def evaluate(self, runs: tuple[list[MessageTable], list[MessageTable]]) -> list[tuple[int, Change]]:
-        """Examine the commands and messages of a block, before their other use.
+        """Examine the commands and messages of a block, before other parts use them.
 
-        Returns (side, change) for earlier messages that subscribed, of a side now known to be a subscriber.
+        Returns (side, change) for each earlier message that turns out to be a subscription.
         """
         if self.is_over:
             return []
@@ -117,7 +121,7 @@ class TypeInference:
         return asked
 
     def apply(self, run: R) -> list[R]:
-        """Add the types to a run, split where they become known."""
+        """Set the inferred types in a table; return its parts, divided where a type becomes known."""
         side = run.stream.side or 0
         if (self.types[0] is None and self.types[1] is None) or run.orders[-1] < self.since:
             return [run]
@@ -143,14 +147,14 @@ class TypeInference:
     # -- evidence ----------------------------------------------------------------------------------------------------
 
     def _by_the_other_side(self) -> Iterator[tuple[int, int]]:
-        """Yield (ordinal, side) where the known type of a side implies that of the other."""
+        """Yield (ordinal, side) for each side whose known type implies the type of the other side."""
         for side, stream in enumerate(self.view.streams):
             known = stream.units.type_known
             if known is not None and stream.socket_type in USUAL_PARTNERS:
                 yield known, side
 
     def _find(self, side: int) -> None:
-        """Set the types of both sides, given that `side` subscribes or has a known type."""
+        """Set the types of both sides: `side` subscribes, or its type is known."""
         own = self.view.streams[side].socket_type
         types = own or "SUB", USUAL_PARTNERS.get(own or "SUB")
         for each, found in zip((side, 1 - side), types, strict=True):
@@ -162,14 +166,14 @@ class TypeInference:
         self.release()
 
     def _type_was_known(self, stream: SideStream) -> bool:
-        """Whether a side's type was known before the inference. A later announcement applies from then on."""
+        """Whether the type of a side was known before the inference. A later announcement applies from then on."""
         known = stream.units.type_known
         return stream.assumed_type is not None or (known is not None and known <= self.since)
 
     def _take_at_once(self, runs: tuple[list[MessageTable], list[MessageTable]]) -> bool:
-        """Add the messages of a block at once, if only one side has sent any, as publishers do, and they show nothing.
+        """Add all messages of a block in one step, which is much faster; return whether this was possible.
 
-        Return whether this was done. It is much faster than one by one.
+        It is possible if only one side has sent messages, as publishers do, and they are no evidence.
         """
         side = 0 if runs[0] else 1
         own = [run for run in runs[side] if run.regime.framing is Framing.V2]
@@ -194,7 +198,7 @@ class TypeInference:
         return True
 
     def _limit(self, side: int) -> None:
-        """Stop watching messages that cannot show more, or need too much memory."""
+        """Stop watching the messages of a side if they cannot be evidence, or use too much memory."""
         is_full = len(self._heads[side]) > MAX_HEADS or self._looked_at > MAX_MESSAGES or self.budget.is_exceeded
         if all(self._sent_other) or is_full:
             self.release()
@@ -279,7 +283,7 @@ def _with_type(now: Regime, socket_type: str) -> Regime:
 
 
 def _mark(run: MessageTable) -> None:
-    """Mark the messages that subscribe or cancel, as the reader of a known subscriber does."""
+    """Mark the messages that subscribe or cancel, as for a known subscriber."""
     flags = run.flags.copy()
     for frame in run.first[(flags[run.first] & (SPECIAL | MORE)) == 0].tolist():
         head = run.head(frame, 1)

@@ -1,1 +1,1 @@
-"""TCP reassembly: segments in, octet streams of both sides out. Independent of ZMTP."""
+"""TCP reassembly: takes segments, and returns the octet streams of both sides. Independent of ZMTP."""

@@ -1,10 +1,8 @@
-"""Detect closed receive windows, which keep the other side from sending (RFC 9293, 3.8.6).
+"""Detect closed receive windows, which prevent the other side from sending (RFC 9293, 3.8.6).
 
-After a segment that announces a closed window (`CLOSED_WINDOW`), everything on its connection takes the slow path until
-the window is open again.
-
-A window is closed when its side announces it, and open when its side announces it or when more octets arrive than fit a
-closed window; in the second case the stall ends with the last announcement.
+After a segment that announces a closed window (`CLOSED_WINDOW`), all segments of its connection take the slow path
+until the window is open again. A window is closed when its side announces it. It is open when its side announces it, or
+when more octets arrive than fit a closed window; in the second case the stall ends with the last announcement.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class SegmentHeader(NamedTuple):
 def take(side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> None:
     """Update both receive windows by a segment of `side`: its own by the header, the window of `peer` by the payload.
 
-    Call it before any other use of the segment.
+    `at` is the segment. Call it before any other use of the segment.
     """
     if header.flags & (SYN | RST):
         return
@@ -67,9 +65,10 @@ def take(side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> No
 
 
 def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
-    """End the stall of `side` with its connection; `close_how` is that of `Connection.close`.
+    """End the stall of `side` with its connection.
 
-    If the end was not captured, the stall ends with the last announcement of the closed window.
+    `close_how` is that of `Connection.close`. If the end was not captured, the stall ends with the last announcement of
+    the closed window.
     """
     window = side.closed_window
     if window is not None:
@@ -78,7 +77,7 @@ def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
 
 
 def running_stall(side: TcpSide, now: int, ordinal: int) -> Stall | None:
-    """Return the stall that still lasts at `now`, as if the capture ended there.
+    """Return the stall that still lasts at `now` (ns), as if the capture ended there; None if there is none.
 
     The window counts as closed until its side announces the opposite.
     """
@@ -87,9 +86,10 @@ def running_stall(side: TcpSide, now: int, ordinal: int) -> Stall | None:
 
 
 def _look_at_sender(side: TcpSide, window: ClosedWindow, header: SegmentHeader, at: Arrival) -> None:
-    """Count a segment that `side` sends into the closed window as a probe, or end the stall.
+    """Process a segment that `side` sends into the closed `window` of its peer.
 
-    A segment longer than a probe proves an announcement that was not captured.
+    A short segment is counted as a probe. A longer one ends the stall: the window was opened by an announcement that
+    was not captured.
     """
     if distance(header.sequence + header.length, window.reached) > PROBE:
         _end(side, window, UNSEEN, window.last_announced, at.ordinal)
@@ -100,7 +100,7 @@ def _look_at_sender(side: TcpSide, window: ClosedWindow, header: SegmentHeader, 
 
 
 def _is_news(side: TcpSide, header: SegmentHeader) -> bool:
-    """Whether a segment announces the current window; a late or repeated one announces an old window.
+    """Whether a segment announces the current window, and not an old one, as late or repeated segments do.
 
     See SND.WL1 and SND.WL2 of RFC 9293, 3.10.7.4.
     """
@@ -109,7 +109,10 @@ def _is_news(side: TcpSide, header: SegmentHeader) -> bool:
 
 
 def _end(side: TcpSide, window: ClosedWindow, until: str, end: int, decided: int) -> None:
-    """Record that `side` could send again, or had no more to send."""
+    """Add the stall that ends at the time `end` to those of `side`.
+
+    `until` is why it ends, `decided` the segment that shows it.
+    """
     side.closed_window = None
     stall = _stall(window, until, end, decided)
     if stall is None:
@@ -120,7 +123,7 @@ def _end(side: TcpSide, window: ClosedWindow, until: str, end: int, decided: int
 
 
 def _stall(window: ClosedWindow, until: str, end: int, decided: int) -> Stall | None:
-    """Return a period of a closed window; None if it is too short to report."""
+    """Return the stall for a closed window; None if it was too short to report."""
     duration = end - window.begin.time
     if duration < SHORTEST:
         return None

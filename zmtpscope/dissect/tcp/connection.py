@@ -26,11 +26,14 @@ NEVER = Arrival(-1, 0, 0)
 
 
 class TcpState(NamedTuple):
-    """A side between two segments, with all octets in order: the first half of `PlainState`.
+    """The TCP state of a side between two segments, if all octets so far arrived in order.
 
-    `initial` is the sequence number of its SYN, -1 if not captured; `next` that of the next octet, -1 before the first
-    segment. `acknowledged` is the last number that the side acknowledged, `octets` the stream offset of the next octet,
-    `last` its last segment.
+    - `initial`: the sequence number of its SYN, -1 if not captured
+    - `next`: the sequence number of the next octet, -1 before the first segment
+    - `acknowledged`: the last number that the side acknowledged
+    - `octets`: the stream offset of the next octet
+    - `last`: its last segment
+    - `fin`: its FIN, if sent
     """
 
     initial: int = -1
@@ -43,16 +46,16 @@ class TcpState(NamedTuple):
 
     @classmethod
     def after(cls, initial: int, octets: int, acknowledged: int, last: Arrival, fin: Arrival | None = None) -> TcpState:
-        """Return the state after a SYN and `octets` octets."""
+        """Return the state after a SYN with the number `initial` and `octets` octets."""
         next_ = (initial + 1 + octets + (fin is not None)) % MODULUS
         return cls(initial, next_, acknowledged, octets, last, fin)
 
 
 class TcpSide:
-    """One direction of one TCP connection.
+    """One direction of a TCP connection.
 
-    `next` is the sequence number of the next octet. `plain` is the same number while segments take the fast loop (in
-    order, no hole open), otherwise -1. `pieces` are indices into the columns of the current block.
+    `next` is the sequence number of the next octet. `plain` is the same number while its segments arrive in order,
+    otherwise -1. `pieces` are indexes of the current block's segments.
     """
 
     __slots__ = (
@@ -125,11 +128,11 @@ class TcpSide:
 
     @property
     def waits(self) -> bool:
-        """Whether segments wait for octets before them."""
+        """Whether segments are waiting for missing octets before them."""
         return self.out_of_order is not None and bool(self.out_of_order.waiting)
 
     def leave_plain(self) -> None:
-        """Leave the fast loop; account for the octets that it read."""
+        """Stop the fast loop for segments in order, and store how far it has read."""
         if self.plain >= 0:
             gained = distance(self.plain, self.next)
             self.next, self.plain = self.plain, -1
@@ -137,7 +140,7 @@ class TcpSide:
             self.captured += gained
 
     def resume(self, state: TcpState) -> None:
-        """Take this side back from the fast path."""
+        """Continue with the state of a side that the fast path has read."""
         if state.next < 0:
             return
         self.initial, self.next, self.plain, self.acknowledged = state.initial, state.next, -1, state.acknowledged
@@ -148,7 +151,7 @@ class TcpSide:
             self.fin, self.finish, self.ended = state.fin, state.octets, True
 
     def resume_plain(self) -> None:
-        """Let the next octets take the fast loop if their sequence number is known."""
+        """Start the fast loop for segments in order, if the next sequence number is known."""
         if self.next >= 0 and self.acknowledged >= 0 and not self.ended:
             self.plain = self.next
 
@@ -158,7 +161,7 @@ class TcpSide:
 
 
 class LastSeen(NamedTuple):
-    """Time (ns) of a connection's last packet, and the initial sequence number of side 0, negative if unknown."""
+    """When the last packet of a connection arrived (ns), and the sequence number of its SYN, negative if unknown."""
 
     time: int
     initial: int
@@ -216,7 +219,7 @@ class Connection:
 
     @property
     def closing(self) -> tuple[Arrival, int] | None:
-        """The first FIN or RST and its side, even if octets before it are missing."""
+        """The first FIN or RST and its side, even if octets before it are missing; None if there is none."""
         sent = [(side.fin, side.number) for side in self.tcp if side.fin is not None]
         if self.reset is not None and self.reset_by is not None:
             sent.append((self.reset, self.reset_by))
@@ -232,7 +235,7 @@ class Connection:
 
     @property
     def fin_acknowledged(self) -> bool | None:
-        """Whether the FIN was acknowledged, if exactly one side closed; otherwise None."""
+        """Whether the FIN was acknowledged, if exactly one side sent a FIN; otherwise None."""
         closed = [side for side in self.tcp if side.fin is not None]
         if len(closed) != 1 or self.reset is not None:
             return None
@@ -241,7 +244,7 @@ class Connection:
 
     @property
     def only_side(self) -> int | None:
-        """The only side with captured packets; None if both have some."""
+        """The only side with captured packets; None if both sides have some."""
         seen = [side.number for side in self.tcp if side.seen]
         return seen[0] if len(seen) == 1 and not self.is_to_itself else None
 
@@ -255,13 +258,12 @@ class Connection:
 
     @property
     def is_to_itself(self) -> bool:
-        """Whether both ends are the same socket: all packets belong to one side."""
+        """Whether both ends are the same socket, so that all packets belong to one side."""
         return self.tcp[0].key == self.tcp[1].key
 
     @property
     def ceased(self) -> int:
-        """Return the time after which no more packets could arrive: after the end of the connection, or else of the
-        capture."""
+        """The time (ns) after which no more packets can arrive: the end of the connection, or else of the capture."""
         return self.end.time + (self.idle or 0)
 
     @property
@@ -270,7 +272,7 @@ class Connection:
         return self.end._replace(time=self.ceased) if self.close_how == "open" else self.end
 
     def leave(self) -> tuple[TcpState, TcpState]:
-        """Hand both sides, with all octets in order, over to the fast path."""
+        """Pass both sides, whose octets all arrived in order, to the fast path. Returns their states."""
         for side in self.tcp:
             side.leave_plain()
         one, other = (
@@ -280,7 +282,7 @@ class Connection:
         return one, other
 
     def resume(self, states: tuple[TcpState, TcpState]) -> None:
-        """Take both sides back from the fast path."""
+        """Continue with the states of both sides that the fast path has read."""
         for side, state in zip(self.tcp, states, strict=True):
             side.resume(state)
             self.last = max(self.last, state.last)
@@ -292,17 +294,18 @@ class Connection:
             side.resume(state)
 
     def resume_plain(self) -> None:
-        """Let both sides take the fast loop, unless a hole, window or acknowledgment is pending."""
+        """Start the fast loop for both sides, unless a hole, a closed window or an acknowledgment is pending."""
         if not any(side.waits or side.closed_window or side.unanswered for side in self.tcp):
             for side in self.tcp:
                 side.resume_plain()
 
     def close(self, how: str, arrival: Arrival, last: Arrival, reset_by: TcpSide | None) -> None:
-        """Close the connection, as decided by the segment `arrival`.
+        """Close the connection.
 
         `how` is "fin", "rst", "open" (the capture ends), "reused" (a SYN opened another connection on the same ports)
-        or "evicted". After FINs of both sides it is "fin", regardless of later packets. `last` is the last packet of
-        this connection. `end` becomes the packet that ended it, otherwise `last`, with the ordinal of `arrival`.
+        or "evicted". After FINs of both sides it is "fin", regardless of later packets. `arrival` is the segment that
+        shows the end, `last` the last packet of the connection. `end` becomes the packet that ended it, otherwise
+        `last`, with the ordinal of `arrival`.
         """
         fins = [side.fin for side in self.tcp if side.fin is not None]
         end = last
@@ -320,7 +323,7 @@ class Connection:
         return self.closed and (self.tcp[side].fin is not None or self.close_how == "rst")
 
     def attempt_outcome(self) -> str | None:
-        """Return the outcome of an attempt to connect; None if neither its SYN nor a stray answer was captured."""
+        """Return the outcome of an attempt to connect; None if neither a SYN nor a stray answer was captured."""
         client, server = self.tcp
         if client.initial < 0:
             return STRAY if self.is_answer_reset and server.acknowledged >= 0 else None
@@ -334,7 +337,7 @@ class Connection:
 
     @property
     def began_before_capture(self) -> bool:
-        """Whether octets or FINs without a SYN show that the two were connected."""
+        """Whether the connection was open when the capture began, as octets or FINs without a SYN show."""
         return all(side.initial < 0 for side in self.tcp) and (self.has_octets or self.close_how == "fin")
 
     def ends(self) -> tuple[Stream, Stream]:

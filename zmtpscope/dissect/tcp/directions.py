@@ -1,4 +1,4 @@
-"""Groups the segments of a block by direction and finds the directions in order, without a call per packet.
+"""Group the segments of a block by direction, and find the directions that are in order, without a call per packet.
 
 A direction is *clean* in a block if its segments follow one another without hole or repetition, SYN and FIN counted.
 None of them may be truncated or announce a closed receive window. A SYN must be the first segment, and only bare
@@ -30,10 +30,10 @@ COLUMNS = 11
 
 
 class Directions:
-    """Columns with one entry per distinct key of the block, in the order of `block.keys`.
+    """The directions of a block as columns, in the order of `block.keys`.
 
-    `numbers` maps a key to its index. `carrying_rows` are the rows with payload, sorted by direction; the rows of
-    direction i begin at `bounds[i]`, or `carrying_begins[i]`.
+    `numbers` maps a flow key to its direction. `carrying_rows` are the rows with payload, sorted by direction; those of
+    direction i start at `bounds[i]`, or `carrying_begins[i]`.
     """
 
     def __init__(self, block: SegmentBlock) -> None:
@@ -67,19 +67,21 @@ class Directions:
         return rows
 
     def leave_to_slow_path(self, direction: int) -> None:
-        """Make a direction count as not clean, because it has something to report."""
+        """Count a direction as not clean, so that the slow path reads it."""
         self.is_clean[direction] = self.is_plain[direction] = False
 
     def rows_of(self, direction: int) -> list[int]:
         return self._carrying[self.bounds[direction] : self.bounds[direction + 1]]
 
     def last_fin(self, directions: Iterable[int]) -> int:
-        """Return the last row with a FIN of these directions; negative directions are skipped. At least one must have a
-        FIN."""
+        """Return the last row with a FIN of these directions, at least one of which has a FIN.
+
+        Negative numbers are skipped.
+        """
         return max([self.fin_row[direction] for direction in directions if direction >= 0])
 
     def acknowledgment_until(self, direction: int, row: int) -> int:
-        """Return the acknowledgment number of the last segment of the direction up to `row`, which must exist."""
+        """Return the acknowledgment number of the direction's last segment up to `row`. There must be one."""
         if self.last_row[direction] <= row:
             return self.acknowledgment[direction]
         rows = self._rows_of(direction)
@@ -87,7 +89,7 @@ class Directions:
         return int(self._block.acknowledgments[last]) if self._block.flags[last] & ACK else -1
 
     def last_row_before(self, key: bytes, row: int) -> int:
-        """Return the last row of a direction before `row`, -1 if there is none."""
+        """Return the last row before `row` of the direction with this flow key, -1 if there is none."""
         direction = self.numbers.get(key)
         if direction is None:
             return -1
@@ -98,10 +100,10 @@ class Directions:
         return int(rows[place - 1]) if place else -1
 
     def begin_connections(self, ones: Column, others: Column) -> Mask:
-        """Return a mask of the clean directions `ones` that begin with a SYN, which `others` answer next; -1 if there
-        is no other direction yet.
+        """Return which of the clean directions `ones` begin with a SYN that the direction in `others` answers next.
 
-        If the SYN was repeated, more must follow: the fast path does not count unanswered SYNs.
+        -1 in `others`: there is no other direction yet. If the SYN was repeated, more segments must follow, because the
+        fast path does not count unanswered SYNs.
         """
         first, syn, second, last = self.first_rows, self.syn_rows[ones], self.second_rows[ones], self.last_rows[ones]
         begin, answer, flags = first[ones], first[others], self.flags_of_first & (SYN | ACK)
@@ -125,10 +127,10 @@ def by_direction(
     starts: Column,
     stops: Column,
 ) -> tuple[Column, Column, Column, Column, Column]:
-    """Return the columns of `count` directions, named as in `Directions`, and their rows.
+    """Group the rows of a block by direction.
 
-    The rows are sorted by direction: first all rows, then the rows with payload, each with the bounds of the
-    directions.
+    Returns the columns of `Directions` for the `count` directions, and two lists of rows, sorted by direction: all
+    rows, then the rows with payload, each with the bounds of the directions.
     """
     columns = [[0] * COLUMNS for _ in range(count)]
     rows: list[list[int]] = [[] for _ in range(count)]

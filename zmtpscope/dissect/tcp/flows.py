@@ -1,4 +1,4 @@
-"""The flow table: maps each TCP segment to its connection and feeds it to the reassembler.
+"""The flow table: maps each TCP segment to its connection and passes it to the reassembler.
 
 Segments already read by the fast path are skipped. SYN, FIN, RST, holes, retransmissions, truncated packets and closed
 windows take the slow path, one call per segment.
@@ -52,7 +52,7 @@ Event = tuple[int, int, Passing]
 
 
 class Flows:
-    """The open connections, by flow key of each direction."""
+    """The open TCP connections, by the flow key of each direction."""
 
     def __init__(self) -> None:
         self.opened = 0
@@ -87,7 +87,7 @@ class Flows:
         deferred: list[Deferred],
         events: list[Event],
     ) -> list[Connection]:
-        """Feed the segments of `block`; return the connections touched, in order of first touch.
+        """Feed the segments of `block` to their connections; return these connections, in order of first segment.
 
         Directions marked in `done` have been read by the fast path; `deferred` and `events` open and close their
         connections at the right row.
@@ -108,7 +108,7 @@ class Flows:
         return self._touched()
 
     def begin(self, key: bytes, row: int, initial: int) -> Connection:
-        """Open a connection that the fast path reads, with its SYN, of sequence number `initial`, in `row`."""
+        """Open a connection that the fast path reads. Its SYN is in `row` and has the sequence number `initial`."""
         side = self._open(key, SYN, row)
         side.initial = initial
         connection = self.connections[side]
@@ -116,13 +116,16 @@ class Flows:
         return connection
 
     def end(self, connection: Connection, row: int, states: tuple[TcpState, TcpState]) -> None:
-        """Close a connection that the fast path read: both sides sent FIN, the second one in `row`."""
+        """Close a connection that the fast path has read: both sides sent FIN, the second one in `row`.
+
+        `states` are final.
+        """
         connection.finish(states)
         self._close_at(connection, self.arrival(row), "fin")
         del self.reassembler.touched[connection.tcp[0]]
 
     def last_seen(self, key: bytes) -> LastSeen | None:
-        """Return the last packet of a direction's connection, open or closed, or None."""
+        """Return the last packet of the connection, open or closed, with this flow key; None if it is unknown."""
         side = self.sides.get(key)
         if side is None:
             return self.closed.get(key)
@@ -130,7 +133,7 @@ class Flows:
         return LastSeen(connection.last.time, connection.tcp[0].initial)
 
     def _pass(self, row: int) -> None:
-        """Number the passing connections that open before `row`, and remember those that end."""
+        """Number the connections of `Passing` that open before `row`, and store those that end."""
         closed, events = self.closed, self.events
         while events and events[-1][0] < row:
             _, place, passing = events.pop()
@@ -144,13 +147,13 @@ class Flows:
                 self._remember_closed(*passing.keys_of[~place], passing.last_seen[~place])
 
     def _remember_closed(self, one: bytes, other: bytes, last: LastSeen) -> None:
-        """Remember a closed connection with these keys, so that its late packets open no new one."""
+        """Store the flow keys of a closed connection, so that its late packets open no new one."""
         self.closed[one] = self.closed[other] = last
         while len(self.closed) > REMEMBERED_CLOSED:
             self.closed.popitem(last=False)
 
     def _keep_hops(self) -> None:
-        """Keep the TTLs of the block's SYNs for later blocks."""
+        """Store the TTLs of the block's SYNs for later blocks."""
         for key, _, hops in self.syns:
             self.hops[key] = hops
             self.hops.move_to_end(key)
@@ -171,11 +174,11 @@ class Flows:
         return len(self.sides) > self.most_open
 
     def is_full(self, block: SegmentBlock) -> bool:
-        """Whether this block may evict a connection."""
+        """Whether a block may exceed the number of open connections, so that one is evicted."""
         return len(self.sides) + 2 * len(block.keys) > 2 * self.most_open
 
     def _touched(self) -> list[Connection]:
-        """Return the connections touched, and forget the ended ones."""
+        """Return the connections with segments in this block, and forget the ended ones."""
         touched = list(dict.fromkeys([self.connections[side] for side in self.reassembler.touched]))
         for side in self.ended:
             del self.connections[side]
@@ -193,7 +196,7 @@ class Flows:
                 connection.last = max(connection.last, self.arrival(directions.last_row[direction]))
 
     def _take_rows(self, block: SegmentBlock, left: Mask, deferred: list[Deferred]) -> None:
-        """Feed the segments of the directions that are `left` one by one, with the deferred callbacks between them."""
+        """Feed the rows of the directions marked in `left` one by one; call the deferred callbacks between them."""
         rows = left[block.flows].nonzero()[0]
         columns = (block.flows, block.sequences, block.acknowledgments, block.flags)
         reassembler, keys, touched = self.reassembler, block.keys, self.reassembler.touched
@@ -218,7 +221,7 @@ class Flows:
         self._run_until(len(block), deferred)
 
     def _run_until(self, row: int, deferred: list[Deferred]) -> None:
-        """Open and close connections that the fast path reads, as decided by rows before `row`."""
+        """Call the callbacks that open and close connections of the fast path before `row`."""
         while deferred and deferred[-1][0] < row:
             at, call, argument = deferred.pop()
             self._pass(at)
@@ -226,7 +229,7 @@ class Flows:
         self._pass(row)
 
     def _slow_path(self, index: int, key: bytes, sequence: int, acknowledgment: int, flags: int, length: int) -> None:
-        """Process a segment that is not the next octets of a known flow."""
+        """Process a segment that is not the next one in order of a known flow; `index` is its row."""
         side = self.sides.get(key)
         if flags & UNREACHABLE:
             if side is not None:
@@ -298,7 +301,7 @@ class Flows:
         connection.resume_plain()
 
     def _watch(self, side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> None:
-        """Track closed receive windows and retransmissions."""
+        """Update closed receive windows and retransmissions by a segment of `side`; `at` is the segment."""
         intervals: list[Intervals[Any] | None] = []
         if header.flags & CLOSED_WINDOW or side.closed_window or peer.closed_window:
             closed_windows.take(side, peer, header, at)
@@ -310,7 +313,7 @@ class Flows:
             self.reassembler.touched[side] = None  # otherwise no record can refer to the connection yet
 
     def _advance_clock(self, connection: Connection, now: int, ordinal: int) -> None:
-        """Note that no packet of a connection with a hole arrived until `now`."""
+        """Note that no packet of a connection with a hole arrived until `now` (ns)."""
         for side in connection.tcp:
             side.leave_plain()
             self.reassembler.advance_clock(side, now, ordinal)
@@ -322,7 +325,7 @@ class Flows:
             connection.resume_plain()
 
     def tick(self, now: int) -> list[Connection]:
-        """Give up holes with a time limit before `now`; return the connections touched."""
+        """Give up holes whose time limit is before `now` (ns); return their connections."""
         reassembler = self.reassembler
         ordinal = reassembler.begin_tick()
         for connection in dict.fromkeys([self.connections[side] for side in reassembler.waiting.sides]):
@@ -330,7 +333,7 @@ class Flows:
         return self._touched()
 
     def _is_new_session(self, side: TcpSide, sequence: int, flags: int) -> bool:
-        """Whether a SYN opens a new connection on the same ports: it does not precede the side's first octet."""
+        """Whether a SYN opens a new connection on the same ports. It does unless it precedes the side's first octet."""
         if not flags & SYN or side.initial == sequence:
             return False
         if side.initial < 0:
@@ -351,7 +354,10 @@ class Flows:
         return connection.tcp[sender]
 
     def _new(self, opener: bytes, start: Arrival, *, is_begun: bool) -> Connection:
-        """Open a connection; `start` is its SYN if `is_begun`."""
+        """Create a connection, opened by the side with flow key `opener`.
+
+        `start` is its first packet, its SYN if `is_begun`.
+        """
         self.opened += 1
         connection = Connection(self.opened, opener, start, self.incarnations.begin(opener, start.time))
         if is_begun:
@@ -363,7 +369,7 @@ class Flows:
         return Arrival(rows.first_ordinal + ORDINALS * index, rows.packets[index], rows.times[index])
 
     def _end(self, side: TcpSide) -> None:
-        """Mark a side as ended if its stream is complete up to its FIN."""
+        """Mark a side as ended if all octets up to its FIN are read."""
         if side.ended or side.finish is None or side.delivered < side.finish:
             return
         side.ended = True
@@ -406,7 +412,7 @@ class Flows:
         return time
 
     def _last_packet(self, connection: Connection, index: int) -> Arrival:
-        """Return the last packet of a connection before row `index`."""
+        """Return the last packet of a connection before the row `index`."""
         directions = self.directions
         if directions is None:
             return connection.last
@@ -414,7 +420,7 @@ class Flows:
         return connection.last if row < 0 else self.arrival(row)
 
     def end_of_capture(self, latest: int) -> list[Connection]:
-        """Give up every hole and close all connections in order of numbers: the capture ends at `latest`."""
+        """Give up all holes and close all connections, in order of their numbers: the capture ends at `latest` (ns)."""
         self.reassembler.begin_end(latest)
         still_open = list(dict.fromkeys([self.connections[side] for side in self.sides.values()]))
         for connection in still_open:

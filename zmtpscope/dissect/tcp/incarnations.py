@@ -1,7 +1,7 @@
 """Distinguish successive connections on the same ports (RFC 9293, 3.4.1: incarnations).
 
-Usually their times differ. If times repeat or run backwards, a count decides, which depends only on the packets of
-these ports.
+Usually their start times differ. If times repeat or run backwards, a count distinguishes them, which depends only on
+the packets of these ports.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ class Incarnations:
         """Latest start time (ns), and how many connections started no later than an earlier one."""
 
     def begin(self, key: bytes, time: int) -> int:
-        """Return 0 if a connection starts later than all before it on the same sockets, otherwise a distinct number."""
+        """Return 0 if a connection starts later than all earlier ones on the same sockets, otherwise a distinct
+        number."""
         before = self.latest.pop(key, None)
         latest, count = (time, 0) if before is None else before
         is_later = before is None or time > latest

@@ -1,8 +1,9 @@
 """Detect sides whose system acknowledges octets late from some packet on: their programs stopped reading.
 
 A system acknowledges the octets of a slow stream as soon as its program reads them, within a millisecond. If the
-program reads nothing, the timer for delayed acknowledgments sends the acknowledgment, after 40 ms on Linux (RFC 9293,
-3.8.6.3). Only sides that send no octets count, because others delay acknowledgments to send them with their octets.
+program does not read, the timer for delayed acknowledgments sends the acknowledgment, after 40 ms on Linux (RFC 9293,
+3.8.6.3). Only sides that send no octets are examined, because others delay acknowledgments to send them with their
+octets.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ MAX_FOLLOWED = 65_536
 
 
 class Unread(NamedTuple):
-    """A direction that acknowledges late: its number in the block, the deciding row, and the first late packet."""
+    """A direction of a block whose system acknowledges late, or again at once (`reads`).
+
+    `packet` is the first late packet, `row` the row that shows it.
+    """
 
     direction: int
     row: int
@@ -42,7 +46,7 @@ class Unread(NamedTuple):
 
 
 class LateAcknowledgments:
-    """The acknowledgments of all connections of a run."""
+    """Detects late acknowledgments on all connections of a run."""
 
     def __init__(self) -> None:
         self._places: dict[bytes, int] = {}
@@ -51,7 +55,7 @@ class LateAcknowledgments:
         self._state = np.zeros((2, FIELDS), np.int64)
 
     def feed(self, block: SegmentBlock) -> list[Unread]:
-        """Return the directions that turn out to acknowledge late in a block."""
+        """Return the directions of a block that are now known to acknowledge late."""
         if self._next > MAX_FOLLOWED:
             self._places.clear()
             self._state[:] = self._next = 0
@@ -84,7 +88,8 @@ def late_acknowledgments(
     times: Column,
     packets: Column,
 ) -> list[tuple[int, int, int, bool]]:
-    """Update the state of directions; return direction, deciding row and first late packet of those found."""
+    """Update the `state` of directions by the rows of a block; return (direction, row, first late packet, reads) as in
+    `Unread`."""
     found = []
     columns = flows, sequences, acknowledgments, flags, starts, stops, times, packets
     rows = zip(*(column.tolist() for column in columns), strict=True)

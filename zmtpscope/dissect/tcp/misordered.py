@@ -1,6 +1,6 @@
 """Correct packets with an earlier timestamp than the preceding packet of their connection.
 
-The order of packets decides: such a packet gets the time of the preceding one.
+The order of packets is taken as right: such a packet gets the time of the preceding one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zmtpscope.dissect.tcp.connection import LastSeen, reverse
 
 
 class Misordered(NamedTuple):
-    """A row with a timestamp `ns` before the preceding segment."""
+    """A row of a block whose timestamp is `ns` before that of the preceding segment."""
 
     row: int
     ns: int
@@ -24,7 +24,8 @@ class Misordered(NamedTuple):
 def put_in_order(block: SegmentBlock, latest: int, last_seen: Callable[[bytes], LastSeen | None]) -> list[Misordered]:
     """Correct times that contradict the order of packets; return the corrected rows.
 
-    `latest` is the largest time of earlier packets; `last_seen` returns the last packet of a direction's connection.
+    `latest` is the largest time of earlier packets; `last_seen` returns the last packet of the connection with a flow
+    key.
     """
     times = block.times
     if not len(times) or (times[0] >= latest and (times[1:] >= times[:-1]).all()):
@@ -36,7 +37,7 @@ def put_in_order(block: SegmentBlock, latest: int, last_seen: Callable[[bytes], 
 
 
 def _suspects(block: SegmentBlock, latest: int) -> Iterator[tuple[bytes, list[int]]]:
-    """Yield key and rows of each connection with a row that may be older than the preceding one."""
+    """Yield (flow key, rows) of each connection in which a row may be older than the preceding one."""
     numbers: dict[bytes, int] = {}
     of_keys = [numbers.setdefault(min(key, reverse(key)), len(numbers)) for key in block.keys]
     of_rows = np.array(of_keys, np.int64)[block.flows]
@@ -51,7 +52,10 @@ def _suspects(block: SegmentBlock, latest: int) -> Iterator[tuple[bytes, list[in
 
 
 def _put_in_order(block: SegmentBlock, rows: list[int], before: LastSeen | None) -> Iterator[Misordered]:
-    """Correct times within a connection. A SYN with another initial sequence number opens a new one."""
+    """Correct the times of `rows`, which belong to one connection.
+
+    A SYN with another initial sequence number opens a new one.
+    """
     last, initial = before or (0, -1)
     for row in rows:
         time = int(block.times[row])

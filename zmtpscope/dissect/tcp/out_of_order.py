@@ -16,7 +16,10 @@ class Piece(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Octets after a hole, from adjacent segments; `position` is the stream offset of the first."""
+    """Octets after a hole, from adjacent segments, that wait until the hole is filled.
+
+    `position` is the stream offset of the first octet; `missing` octets at their end were not captured.
+    """
 
     position: int
     octets: bytes
@@ -31,7 +34,8 @@ class Waiting(NamedTuple):
 
 
 class AckMark(NamedTuple):
-    """The other side had acknowledged up to `position` after `packets` packets, at `time`."""
+    """A mark of acknowledgments: the other side had acknowledged up to `position` after `packets` packets, at
+    `time`."""
 
     position: int
     packets: int
@@ -44,7 +48,11 @@ def position_of(segment: Waiting) -> int:
 
 @dataclass(slots=True, eq=False)
 class Hole:
-    """Octets that the capture lost, before piece number `at`."""
+    """Octets that the capture lost.
+
+    They are missing before the piece with the index `at`; `ordinal` and `decided` are the segment and the time that
+    made this certain.
+    """
 
     at: int
     octets: int
@@ -57,7 +65,7 @@ class Hole:
 
 
 class OutOfOrder:
-    """A side from its first hole on: waiting segments and the limits for waiting."""
+    """The state of a side from its first hole on: waiting segments, and the limits for waiting."""
 
     __slots__ = ("acknowledged_long", "clock", "declared", "marks", "octets", "packets", "segments", "waiting")
 
@@ -79,14 +87,14 @@ class OutOfOrder:
 
 
 def differing(one: bytes, other: bytes) -> int:
-    """Count the octets that differ between two copies of equal length."""
+    """Return how many octets differ between two copies of equal length."""
     if one == other:
         return 0
     return int(np.count_nonzero(np.frombuffer(one, np.uint8) != np.frombuffer(other, np.uint8)))
 
 
 def joined(covering: list[Waiting], begin: int, stop: int) -> list[Waiting]:
-    """Join all entries inside the offsets `begin..stop` into one."""
+    """Join all waiting entries within the stream offsets `begin..stop` into one."""
     inside = [each for each in covering if each.position >= begin and each.stop <= stop]
     if len(inside) < 2:
         return covering
@@ -98,7 +106,7 @@ def joined(covering: list[Waiting], begin: int, stop: int) -> list[Waiting]:
 
 
 def entries(pieces: list[int], holes: list[Hole]) -> Iterator[list[int] | Hole]:
-    """Yield pieces and holes in stream order; lists are as long as possible."""
+    """Yield pieces and holes in stream order, with consecutive pieces as one list."""
     done = 0
     for hole in holes:
         if hole.at > done:

@@ -14,7 +14,10 @@ ACKNOWLEDGED = "acknowledged"
 
 
 class Repeat(NamedTuple):
-    """A segment with acknowledged octets that was sent again: its sequence number, and the next one of its side."""
+    """A segment that was sent again although its octets had been acknowledged.
+
+    `sequence` is its sequence number, `next` the next one of its side.
+    """
 
     at: Arrival
     sequence: int
@@ -23,9 +26,9 @@ class Repeat(NamedTuple):
 
 
 class Unanswered:
-    """Octets sent again, or keepalive probes, while the other side has not acknowledged them.
+    """Octets or keepalive probes that a side sends again, while the other side has not acknowledged them.
 
-    Or octets sent again after their acknowledgment (`acknowledged_before`): `position` and `edge` are then after them.
+    With `acknowledged_before`, octets sent again after their acknowledgment: `position` and `edge` are then after them.
     """
 
     __slots__ = (
@@ -59,10 +62,11 @@ class Unanswered:
 
 
 class Outage(NamedTuple):
-    """One outage, or `intervals` joined ones: counts and `duration` are sums; `until` and `end` belong to the last.
+    """One outage, or `intervals` combined ones.
 
-    Times are packet times (ns); `decided` is the ordinal of the segment that ended the outage. If
-    `acknowledged_before`, the octets were sent again after their acknowledgment.
+    Of combined outages, counts and `duration` are sums; `until` and `end` belong to the last. Times are packet times
+    (ns); `decided` is the ordinal of the segment that ended the outage. With `acknowledged_before`, the octets were
+    sent again after their acknowledgment.
     """
 
     begin: Arrival

@@ -1,6 +1,6 @@
 """TCP reassembly: turn the segments of one side into pieces of its octet stream, and holes.
 
-The first copy of an octet wins. Octets delivered before count as `repeated`. Octets behind a hole are compared with
+The first copy of an octet is used. Octets delivered before count as `repeated`. Octets behind a hole are compared with
 later copies, and differing ones count as `conflicting`. decisions/analyser.md ("Waiting is bounded") defines when a
 hole is declared; octets for a declared hole are `late`, and never decoded.
 """
@@ -34,7 +34,7 @@ ACKNOWLEDGED, NEVER_ACKNOWLEDGED = "acknowledged by the receiver", "not acknowle
 
 
 class WaitingOctets:
-    """Octets of all sides of a run, to bound their sum."""
+    """The number of waiting octets of all sides in a run, to limit their sum."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -43,10 +43,9 @@ class WaitingOctets:
 
 
 class Reassembler:
-    """The slow path: all segments except the next one in order.
+    """Reassembles all segments except the next one in order (the slow path), and appends pieces to sides.
 
-    It appends pieces to sides. Octets that the block does not contain as needed (trimmed overlaps, octets that waited)
-    become extra rows.
+    Octets that the block does not contain as needed (trimmed overlaps, octets that waited) become extra rows.
     """
 
     def __init__(self) -> None:
@@ -63,7 +62,10 @@ class Reassembler:
         """Sides that received octets, holes or an end in this block, in order of first touch."""
 
     def begin(self, block: SegmentBlock, *, is_read: bool) -> None:
-        """Begin a block. Rows are the block's rows, then extra ones; none if not `is_read`."""
+        """Start a block.
+
+        Pieces are indexes of its rows and of extra rows after them; without `is_read`, the rows are not needed.
+        """
         self._begin(block.data, block.cut)
         self.hops = block.hops
         self.first_ordinal = block.ordinal
@@ -74,14 +76,14 @@ class Reassembler:
         )
 
     def begin_end(self, time: int) -> None:
-        """Start the end of the capture: one row without octets after the last block."""
+        """Start the end of the capture at `time` (ns): one row without octets after the last block."""
         self._begin(b"", {})
         self.first_ordinal = self.next_ordinal
         self.plain_rows = 1
         self.starts, self.stops, self.packets, self.times = (array("q", (each,)) for each in (0, 0, 0, time))
 
     def begin_tick(self) -> int:
-        """Start decisions by time alone, after the last block and without rows; return their ordinal."""
+        """Start decisions by the passing of time, after the last block; return their ordinal. There are no rows."""
         self.end_block()
         return self.first_ordinal - 1
 
@@ -94,7 +96,7 @@ class Reassembler:
 
     @property
     def next_ordinal(self) -> int:
-        """Return the ordinal of the first segment after the last block."""
+        """The ordinal of the first segment after the last block."""
         return self.first_ordinal + ORDINALS * self.plain_rows
 
     def _begin(self, captured: bytes, cut: dict[int, int]) -> None:
@@ -102,12 +104,12 @@ class Reassembler:
         self.extra, self.origins, self.touched = bytearray(), [], {}
 
     def ordinals(self) -> array[int]:
-        """Return, by row, the ordinal of the segment that made it part of its stream."""
+        """Return for each row the ordinal of the segment that made it part of its stream."""
         plain = self.first_ordinal + ORDINALS * np.arange(self.plain_rows, dtype=np.int64)
         return array("q", plain.tobytes()) + array("q", self.origins)
 
     def data(self) -> bytes:
-        """Return the captured octets, then the extra ones."""
+        """Return the captured octets of the block, followed by the octets of extra rows."""
         return self.captured + bytes(self.extra) if self.extra else self.captured
 
     def _row(self, start: int, stop: int, packet: int, time: int, ordinal: int) -> int:
@@ -119,7 +121,10 @@ class Reassembler:
         return len(self.starts) - 1
 
     def segment(self, side: TcpSide, index: int, sequence: int, at: Arrival) -> None:
-        """Read a payload at any position of the stream."""
+        """Read the payload of a segment at any position of the stream.
+
+        `index` is the row, `sequence` its sequence number, `at` the segment.
+        """
         start, stop = self.starts[index], self.stops[index]
         missing = self.cut.get(index, 0)
         side.captured += stop - start
@@ -145,7 +150,7 @@ class Reassembler:
         self._drain(side, at.time, at.ordinal)
 
     def _account_delivered(self, side: TcpSide, position: int, length: int) -> None:
-        """Count octets before `next`: they are late if they belong to a declared hole, otherwise repeated."""
+        """Count octets before `next`: as late if they belong to a declared hole, otherwise as repeated."""
         stop = position + length
         declared = side.out_of_order.declared if side.out_of_order is not None else ()
         late = sum(max(0, min(end, stop) - max(begin, position)) for begin, end in declared if end > position)
@@ -170,7 +175,7 @@ class Reassembler:
         side.delivered += octets
 
     def _wait(self, side: TcpSide, position: int, octets: bytes, missing: int, at: Arrival) -> None:
-        """Keep the new octets of a segment after a hole.
+        """Store the new octets of a segment after a hole, of which `missing` more were not captured.
 
         Its range becomes one entry, so the next copy costs one comparison instead of one per waiting segment.
         """
@@ -207,7 +212,7 @@ class Reassembler:
 
     @staticmethod
     def _place_of(waiting: list[Waiting], position: int) -> int:
-        """Return the index of the first entry that ends after stream offset `position`."""
+        """Return the index of the first waiting entry that ends after stream offset `position`."""
         place = bisect_right(waiting, position, key=position_of)
         return place - 1 if place and waiting[place - 1].stop > position else place
 
@@ -221,7 +226,10 @@ class Reassembler:
             out_of_order.waiting[first:last] = fresh
 
     def _drain(self, side: TcpSide, decided: int, ordinal: int) -> None:
-        """Deliver waiting octets that are next now, as the segment `ordinal` decides."""
+        """Deliver the waiting octets that are next in order now.
+
+        `decided` and `ordinal` are time and ordinal of the segment that makes them next.
+        """
         out_of_order = side.out_of_order
         if out_of_order is None:
             return
@@ -250,7 +258,7 @@ class Reassembler:
             out_of_order.clock = None
 
     def wait_for_end(self, side: TcpSide, at: Arrival) -> None:
-        """Wait for octets before a FIN, as for any hole."""
+        """Wait for octets before a FIN, as for any hole; `at` is the FIN."""
         assert side.finish is not None
         end = Waiting(side.finish, b"", 0, [Piece(0, at.packet, at.time)])
         side.out_of_order = side.out_of_order or OutOfOrder()
@@ -259,15 +267,18 @@ class Reassembler:
         self.waiting.sides.setdefault(side)
 
     def declare(self, side: TcpSide, reason: str, decided: int, ordinal: int) -> None:
-        """Give up the octets before the first waiting segment, as the segment `ordinal` decides. The hole refers to
-        the first packet after it, regardless of the segment that decided."""
+        """Give up the octets before the first waiting segment, for this `reason`.
+
+        `decided` and `ordinal` are time and ordinal of the segment that shows the loss. The hole refers to the first
+        packet after it.
+        """
         assert side.out_of_order is not None
         first = side.out_of_order.waiting[0]
         self._hole(side, first.position - side.delivered, reason, first.pieces[0], decided, ordinal)
         self._drain(side, decided, ordinal)
 
     def advance_clock(self, side: TcpSide, now: int, ordinal: int) -> None:
-        """Give up holes after their time limit: no packet of the connection arrived until `now`."""
+        """Give up holes after their time limit: no packet of the connection arrived until `now` (ns)."""
         if side.out_of_order is None:
             return
         waiting, marks = side.out_of_order.waiting, side.out_of_order.marks
@@ -279,7 +290,7 @@ class Reassembler:
                 self.declare(side, ACKNOWLEDGED, mark.time + HOLE_TIME, ordinal)
 
     def apply_limits(self, side: TcpSide, peer: TcpSide, at: Arrival) -> None:
-        """Apply the waiting limits to `side`, which `peer` acknowledges, after the packet `at`."""
+        """Give up holes of `side` that exceed the limits for waiting, after the packet `at` of `peer`."""
         out_of_order = side.out_of_order
         if out_of_order is None or not out_of_order.waiting:
             return
@@ -300,12 +311,12 @@ class Reassembler:
             self.declare(side, ACKNOWLEDGED, at.time, at.ordinal)
 
     def apply_limit_of_all(self, at: Arrival) -> None:
-        """Apply the limit for all waiting octets of the run."""
+        """Give up holes if the waiting octets of all sides in the run exceed their limit."""
         while self.waiting.total > ALL_OCTETS:
             self.declare(next(iter(self.waiting.sides)), "limit of all waiting octets", at.time, at.ordinal)
 
     def give_up(self, side: TcpSide, peer: TcpSide, at: Arrival) -> None:
-        """Deliver the octets after the holes of a side that has ended."""
+        """Give up all holes of a side that has ended, and deliver the octets after them."""
         while side.waits:
             reason = "end of the connection"
             if peer.acknowledged >= 0:

@@ -1,6 +1,6 @@
 """Detect octets that a side sends again and again without an acknowledgment, and unanswered keepalive probes.
 
-A retransmission is not the next segment in order, so everything on its connection takes the slow path until the octets
+A retransmission is not the next segment in order, so all segments of its connection take the slow path until the octets
 are acknowledged.
 """
 
@@ -34,9 +34,10 @@ PROBE = 1
 
 
 def take(side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> None:
-    """Match a segment of `side` with unanswered octets of `peer`; note whether it is a retransmission.
+    """Compare a segment of `side` with the unanswered octets of `peer`, and detect whether it is a retransmission
+    itself.
 
-    Call it before any other use of the segment.
+    `at` is the segment. Call it before any other use of the segment.
     """
     if header.flags & (SYN | RST) or not header.flags & ACK:
         return
@@ -57,9 +58,9 @@ def take(side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> No
 
 
 def _repeat(side: TcpSide, header: SegmentHeader, at: Arrival) -> None:
-    """Note octets that are sent again after their acknowledgment: it was lost between capture point and sender.
+    """Note octets that are sent again after their acknowledgment, which was lost between capture point and sender.
 
-    A single repeat may have crossed the acknowledgment. New data shows that the sender received it.
+    A single repetition may have crossed the acknowledgment. New data shows that the sender received the acknowledgment.
     """
     known, again = side.repeat, side.unanswered
     if known is None or (known.sequence, known.next) != (header.sequence, side.next):
@@ -82,7 +83,7 @@ def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
 
 
 def running_outage(side: TcpSide, now: int, ordinal: int) -> Outage | None:
-    """Return the outage that still lasts at `now`, as if the capture ended there."""
+    """Return the outage that still lasts at `now` (ns), as if the capture ended there; None if there is none."""
     if side.unanswered is None:
         return None
     outage = _outage(side.unanswered, RUNNING, now, ordinal)
@@ -97,7 +98,10 @@ def _unanswered(side: TcpSide, peer: TcpSide, at: Arrival) -> Unanswered:
 
 
 def _take_answer(sender: TcpSide, again: Unanswered, header: SegmentHeader, at: Arrival) -> None:
-    """Process a segment of the other side, which may acknowledge the octets that `sender` has sent again."""
+    """Process a segment of the other side, which may acknowledge the octets that `sender` has sent again.
+
+    `again` are these octets, `at` is the segment.
+    """
     if distance(header.acknowledgment, again.edge) > 0 or not again.retransmissions:
         _end(sender, again, ACKNOWLEDGED, at.time, at.ordinal)
     else:
@@ -116,12 +120,12 @@ def _end(side: TcpSide, again: Unanswered, until: str, end: int, decided: int) -
 
 
 def lose(side: TcpSide, outage: Outage) -> None:
-    """Add a lost segment that was soon sent again, as a short outage, to the losses of the side."""
+    """Count a lost segment that was soon sent again, given as a short outage, among the losses of the side."""
     side.losses = outage if side.losses is None else side.losses.joined(outage)
 
 
 def losses(side: TcpSide) -> Outage | None:
-    """Return the lost segments as one outage, or None if there are few.
+    """Return the lost segments of a side as one outage; None if there are few.
 
     Also None if many octets were captured twice: a packet captured on two interfaces looks the same.
     """
@@ -131,7 +135,7 @@ def losses(side: TcpSide) -> Outage | None:
 
 
 def fill(side: TcpSide, length: int, at: Arrival) -> None:
-    """Count a lost segment if a hole lasted for long until the segment `at` fills it."""
+    """Count a lost segment if a hole of `length` octets lasted for long until the segment `at` filled it."""
     waiting = side.out_of_order.waiting if side.out_of_order is not None else ()
     took = at.time - waiting[0].pieces[0].time if waiting else 0
     if MIN_REORDERED <= took < SHORTEST:

@@ -7,5 +7,5 @@ HALF = 1 << 31
 
 
 def distance(later: int, earlier: int) -> int:
-    """Return `later - earlier` in sequence space (RFC 1982), from -2^31 to 2^31 - 1."""
+    """Return `later - earlier` for two sequence numbers (RFC 1982), from -2^31 to 2^31 - 1."""
     return (later - earlier + HALF) % MODULUS - HALF

@@ -39,16 +39,20 @@ class ClosedWindow:
         self.probes = 0
 
     def announce_again(self, edge: int, now: int) -> None:
-        """Process another announcement of the closed window: the octet of a probe may have been accepted."""
+        """Process another announcement of the closed window at `now` (ns).
+
+        Its edge may have moved, because the octet of a probe was accepted.
+        """
         self.edge, self.last_announced = edge, now
         if distance(edge, self.reached) > 0:
             self.reached = edge
 
 
 class Stall(NamedTuple):
-    """One stall, or `intervals` joined ones: `duration` and `probes` are sums; `until` and `end` belong to the last.
+    """One stall, or `intervals` combined ones.
 
-    Times are packet times (ns); `decided` is the ordinal of the segment that ended the stall.
+    Of combined stalls, `duration` and `probes` are sums; `until` and `end` belong to the last. Times are packet times
+    (ns); `decided` is the ordinal of the segment that ended the stall.
     """
 
     begin: Arrival
@@ -83,8 +87,10 @@ class Interval(Protocol):
 
 
 class Intervals(Generic[AnyInterval]):
-    """The stalls, or outages, of a side. The first are kept `apart`; the `others` are joined into one, reported at
-    the end of the connection."""
+    """The stalls, or the outages, of one side.
+
+    The first ones are kept `apart`; the `others` are combined into one, reported at the end of the connection.
+    """
 
     __slots__ = ("apart", "count", "duration", "others")
 
