@@ -1,1 +1,1 @@
-"""The fast path, which reads the plain sessions of many connections at once."""
+"""The fast path, which reads the plain messages of many connections at once."""

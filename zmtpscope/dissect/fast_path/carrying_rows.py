@@ -1,4 +1,4 @@
-"""The segments with the octets of a block, by direction."""
+"""The segments of a block that carry octets, sorted by direction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zmtpscope.dissect.tcp.directions import Directions
 
 
 class CarryingRows:
-    """The rows of a block that carry octets: direction i has the rows `bounds[i]` up to `bounds[i + 1]`.
+    """The segments (rows) of a block that carry octets: direction i has the rows `bounds[i]` up to `bounds[i + 1]`.
 
     `begins` are the stream offsets that the directions had reached before the block. A *place* is a position in all
     streams joined: the stream offset of direction i plus `shifts[i]`.
@@ -51,16 +51,16 @@ class CarryingRows:
         return columns
 
     def stream_ends(self, directions: Int64) -> Int64:
-        """Return the stream offsets reached by these directions, which must have octets."""
+        """Return the stream offset after the last octet of each of these directions, which must have octets."""
         ends: Int64 = self.places[self.last_rows[directions]] - self.shifts[directions]
         return ends
 
     def octets(self, directions: Int64) -> list[bytes]:
-        """Return the octets of each of these directions, which must have some."""
+        """Return the octets of each of these directions, which must have octets."""
         return joined(self.data, self.starts, self.stops, self.first_rows[directions], self.last_rows[directions] + 1)
 
     def row_of(self, direction: int, offset: int) -> int:
-        """Return the row that carries the octet at `offset`, or else the last row of the direction."""
+        """Return the row that carries the octet at stream offset `offset`, or else the last row of the direction."""
         return bisect_right(self.ends, offset, self.bounds[direction], self.bounds[direction + 1] - 1)
 
     def arrival(self, row: int) -> Arrival:
@@ -68,22 +68,22 @@ class CarryingRows:
         return Arrival(ordinals[row], packets[row], times[row])
 
     def pieces(self, direction: int, row: int) -> list[Piece]:
-        """Return the segments of a direction from `row` on."""
+        """Return the segments of a direction from the row `row` on."""
         rows = slice(row, self.bounds[direction + 1])
         ordinals, packets, times = self._columns
         return list(zip(self.ends[rows], ordinals[rows], packets[rows], times[rows], strict=True))
 
     def segments_at(self, places: Int64) -> Int64:
-        """Return ordinals, packets and times (three rows) of the segments that carry the octets at these places."""
+        """Return the segments that carry the octets at these places, as three rows: ordinals, packets, times."""
         found: Int64 = self.segments[:, self.places.searchsorted(places, "right")]
         return found
 
 
 @compiled.where_possible
 def joined(data: bytes, starts: Int64, stops: Int64, first: Int64, last: Int64) -> list[bytes]:
-    """Return the joined octets of each range of rows, `first[k]` up to `last[k]`.
+    """Return the octets of each range of rows `first[k]` up to `last[k]`, joined.
 
-    Row i contains `data` from `starts[i]` up to `stops[i]`.
+    Row i contains `data[starts[i]:stops[i]]`.
     """
     begins, ends = starts.tolist(), stops.tolist()
     return [
@@ -93,7 +93,7 @@ def joined(data: bytes, starts: Int64, stops: Int64, first: Int64, last: Int64) 
 
 
 def behind(pieces: list[Piece], offset: int) -> list[Piece]:
-    """Return the pieces that carry octets from `offset` on, at least the last one.
+    """Return the segments that carry octets from stream offset `offset` on, at least the last one.
 
     They are few, so the search starts at the end.
     """

@@ -1,4 +1,4 @@
-"""The results of the fast path for the current block, until they are written."""
+"""The results of the fast path for the current block of packets, until they are written."""
 
 from __future__ import annotations
 

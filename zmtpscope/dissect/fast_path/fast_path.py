@@ -1,9 +1,8 @@
-"""The fast path: reads the plain sessions of many connections at once.
+"""The fast path: reads the plain messages of many connections at once.
 
 A busy broker has thousands of connections, and a block has few segments of each. On the slow path, a connection costs
-many times more than reading its messages. So the fast path takes connections that have completed their handshakes, or
-that open like earlier ones: they need little state, and their data in a block is read as columns.
-
+many times more than parsing its messages. The fast path therefore takes connections that have completed their
+handshakes, or that open like earlier ones: they need little state, and their data in a block is parsed as columns.
 Other data (out of order, not a plain message frame) releases the connection before its data in the block is consumed.
 The slow path continues it as if it had never been on the fast path, so results are equal with and without it.
 """
@@ -42,7 +41,8 @@ from zmtpscope.payloads.side import MAX_UNCLAIMED
 
 
 class FastPath:
-    """Call `take` for a block, let the flow table read the rest, then `give` to write the results."""
+    """Reads a block of packets: call `take`, let the flow table read the other segments, then call `give` to write the
+    results."""
 
     def __init__(self, sink: Sink, flows: Flows) -> None:
         self.sink = sink
@@ -63,11 +63,11 @@ class FastPath:
 
     @property
     def known_connections(self) -> int:
-        """Number of connections that were on the fast path from their SYN on, and have completed their opening."""
+        """Number of connections that were on the fast path from their SYN on, and have completed their handshakes."""
         return sum(isinstance(each, KnownConnection) for each in self.sessions.connections.values())
 
     def adopt(self, connection: ZmtpConnection) -> None:
-        """Take the connection from the next block on, if it is suitable and worthwhile."""
+        """Move a connection to the fast path from the next block on, if it is suitable and worthwhile."""
         if self.is_open:
             self.sessions.adopt(connection)
 
@@ -76,9 +76,10 @@ class FastPath:
     def take(
         self, block: SegmentBlock, directions: Directions, *, takes_new: bool
     ) -> tuple[Bool, list[Deferred], list[Event]]:
-        """Read a block. Return a mask of the directions that are done, and their openings and endings of connections.
+        """Read a block.
 
-        New connections enter only if `takes_new`.
+        Returns which directions it has read, and callbacks and events that open and close their connections in the flow
+        table. New connections enter only if `takes_new`.
         """
         here = self.sessions
         current = self.current = CurrentBlock(block, directions)
@@ -100,7 +101,7 @@ class FastPath:
         return done, self._deferred(current), [event for each in current.new_connections for event in each.events()]
 
     def _beginning(self, current: CurrentBlock) -> dict[int, int]:
-        """Return the directions that begin new connections in order, with the other directions or `NOT_HERE`."""
+        """Return the directions that open new connections in order, each with its opposite direction or `NOT_HERE`."""
         here, directions, found = self.sessions, current.directions, {}
         for one in np.flatnonzero(directions.flags_of_first & (SYN | ACK) == SYN).tolist():
             key = current.block.keys[one]
@@ -110,7 +111,11 @@ class FastPath:
         return {one: found[one] for one in ones[directions.begin_connections(ones, others)].tolist()}
 
     def _enter_new_connections(self, current: CurrentBlock, beginning: dict[int, int], seen: set[bytes]) -> None:
-        """Take the connections that open wholly in the block, except for keys in `seen`, and add their keys to it."""
+        """Read the connections whose handshakes are complete within the block.
+
+        `beginning` is the result of `_beginning`. Flow keys in `seen` are skipped, and those of the connections are
+        added.
+        """
         keys = current.block.keys
         pairs = [(one, other) for one, other in beginning.items() if other != NOT_HERE and keys[one] not in seen]
         if not pairs:
@@ -178,7 +183,10 @@ class FastPath:
             self._keep_answered(current, new_connections.slots[new_connections.is_over])
 
     def _are_late(self, current: CurrentBlock, slots: Int64, has_octets: Bool) -> Bool:
-        """Return a mask of the directions whose octets arrive later than awaited, and may cause a finding."""
+        """Return which directions have octets that arrive so late that they may cause a finding.
+
+        `slots` are the indexes of the directions in `SideStates`.
+        """
         directions, side_states = current.directions, self.side_states
         late = has_octets & (side_states.awaited_from[slots] >= 0)
         first = directions.carrying_rows[directions.carrying_begins[:-1][late]]
@@ -191,7 +199,10 @@ class FastPath:
             self.sessions.release_unsuitable(slot)
 
     def _begins_or_ends(self, current: CurrentBlock, slot: int) -> bool:
-        """Whether a connection entered in this block, or ends in it in the usual way."""
+        """Whether a connection enters the fast path in this block, or ends in it in the usual way.
+
+        `slot` is the index of its side 0 in `SideStates`.
+        """
         here, directions, side_states = self.sessions.connections[slot], current.directions, self.side_states
         if not isinstance(here, KnownConnection):
             return False
@@ -221,7 +232,10 @@ class FastPath:
         return bool(fins) or slot in self.sessions.entering
 
     def _is_whole(self, current: CurrentBlock, slot: int, runs: dict[int, int]) -> bool:
-        """Whether a connection ends after complete messages, without missing octets that a side has acknowledged."""
+        """Whether a connection ends after complete messages, with all octets that a side has acknowledged.
+
+        `slot` is the index of its side 0 in `SideStates`; `runs` maps directions to their indexes in the messages.
+        """
         side_states, directions, pair = self.side_states, current.directions, current.closing[slot]
         here, messages = self.sessions.connections.get(slot), current.messages
         assert messages is not None
@@ -250,7 +264,7 @@ class FastPath:
         return True
 
     def _read_frames(self, current: CurrentBlock, carrying: CarryingRows, directions: Int64, slots: Int64) -> Messages:
-        """Read the frames of these directions, which have octets. Release connections with other data."""
+        """Parse the frames of these directions, which have octets. Releases connections with other data."""
         here = self.sessions
         is_here = [slot in here.sides for slot in slots.tolist()]
         runs = SegmentRuns(self.side_states, carrying, directions[is_here], slots[is_here])
@@ -264,9 +278,9 @@ class FastPath:
         return messages
 
     def _look_inside(self, current: CurrentBlock, messages: Messages) -> None:
-        """Find the runs whose messages need no dissection, and the messages that are plain text or JSON.
+        """Find the messages that need no payload dissector, and those that are plain text or JSON.
 
-        Releases connections without rules whose payloads can only be dissected with both sides.
+        Releases connections whose payloads can be dissected only with both sides, unless rules check their messages.
         """
         slots, asked, sides = messages.slots.tolist(), self.sessions.asked, current.sides
         if asked is None or not len(messages):
@@ -296,7 +310,7 @@ class FastPath:
         side_states.last[:, chosen] = block.ordinal + ORDINALS * rows, block.packets[rows], block.times[rows]
 
     def _deferred(self, current: CurrentBlock) -> list[Deferred]:
-        """Return callbacks that open or close connections still on the fast path, with their rows."""
+        """Return callbacks that open and close the connections that are still on the fast path, each with its row."""
         found: list[Deferred] = []
         first_row = current.directions.first_row
         for each, pair in current.opening.items():
@@ -313,7 +327,10 @@ class FastPath:
         return found
 
     def _finished(self, current: CurrentBlock, slot: int, direction: int) -> TcpState:
-        """Return the final state of a side whose connection ends in the block."""
+        """Return the final TCP state of a side whose connection ends in the block.
+
+        `slot` is the index of the side in `SideStates`.
+        """
         state, octets = self.side_states.tcp(slot), 0 if direction == NOT_HERE else current.directions.octets[direction]
         fin = state.fin or current.rows.arrival(current.directions.fin_row[direction])
         return TcpState.after(state.initial, state.octets + octets, current.acknowledged[slot], fin, fin)
@@ -321,7 +338,7 @@ class FastPath:
     # -- writing the results ------------------------------------------------------------------------------------------
 
     def give(self) -> None:
-        """Write the results of the block. The flow table must have opened its connections."""
+        """Write the results of the block. The flow table must have opened its connections before."""
         current, self.current = self.current, None
         if current is None:
             return
@@ -361,7 +378,7 @@ class FastPath:
             self.sessions.remove(slot)
 
     def _give_messages(self, current: CurrentBlock, messages: Messages, carrying: CarryingRows) -> None:
-        """Count the messages of connections that are still on the fast path, and make rows if wanted."""
+        """Count the messages of connections that are still on the fast path, and make message rows if needed."""
         slots, side_states = messages.slots.tolist(), self.side_states
         here = [run for run, slot in enumerate(slots) if slot in self.sessions.sides]
         if not here:
@@ -376,7 +393,7 @@ class FastPath:
             each.write(is_looked_into=is_looked_into)
 
     def _release_over_limits(self, messages: Messages) -> None:
-        """Release connections that use too much memory, or all above the common limit."""
+        """Release connections that use too much memory; all of them if their sum exceeds the common limit."""
         held = self.side_states.held
         for slot in [slot for slot in messages.slots.tolist() if len(held.get(slot, b"")) > MAX_HELD]:
             self.sessions.release_unsuitable(slot)
@@ -386,9 +403,9 @@ class FastPath:
     def _give_rows(
         self, current: CurrentBlock, messages: Messages, carrying: CarryingRows, chosen: Int64
     ) -> dict[MessageRows, bool]:
-        """Make rows of the messages of these runs, if they are wanted.
+        """Make tables of the messages of the chosen sides, if they are needed.
 
-        Return the objects that check the messages, each with whether its messages need no dissection.
+        Returns the objects that check the messages; the value is whether its messages need no dissection.
         """
         slots, counts = messages.slots.tolist(), messages.counts.messages
         wanted = counts[chosen] > 0
@@ -429,7 +446,7 @@ class FastPath:
                 self.sessions.writer_of(slot).note(note)
 
     def _count_undissected(self, current: CurrentBlock, messages: Messages, chosen: Int64) -> None:
-        """Count the messages of these runs as not dissected, unless rules or dissectors read their sides."""
+        """Count the messages of the chosen sides as not dissected, unless rules or dissectors read their sides."""
         if self.sessions.asked is None:
             return
         rest = current.inside.undissected.copy()

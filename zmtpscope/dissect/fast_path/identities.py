@@ -1,4 +1,4 @@
-"""Identities in the segments of an opening, which differ between connections that open alike."""
+"""Find identities in handshakes: connections that are otherwise equal differ in them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Identities = tuple[str | None, str | None]
 
 
 def identity_in(octets: bytes) -> slice | None:
-    """Return where a segment has an identity that may differ."""
+    """Return where a segment contains an identity that may differ between connections; None if it contains none."""
     size_at = octets.find(PROPERTY) + len(PROPERTY)
     if size_at < len(PROPERTY) or size_at >= len(octets):
         return None
@@ -33,7 +33,7 @@ def identity_in(octets: bytes) -> slice | None:
 
 
 def without_identity(octets: bytes) -> bytes:
-    """Return a segment with zeros in place of an identity."""
+    """Return the octets of a segment with zeros in place of an identity."""
     identity = identity_in(octets)
     if identity is None:
         return octets
@@ -41,7 +41,7 @@ def without_identity(octets: bytes) -> bytes:
 
 
 def with_other_identity(octets: bytes) -> bytes:
-    """Return a segment with another identity: that of a ZRE node, if possible."""
+    """Return the octets of a segment with another identity, that of a ZRE node if possible."""
     identity = identity_in(octets)
     if identity is None:
         return octets
@@ -57,7 +57,7 @@ def _with_octets(octets: bytes, place: slice, others: bytes) -> bytes:
 
 
 def identities_of(segments: Iterable[tuple[int, bytes]]) -> Identities:
-    """Return the identities that may differ in the segments (side and octets) of an opening."""
+    """Return the identities of both sides that may differ, from the segments (side, octets) of the handshakes."""
     found: list[str | None] = [None, None]
     for side, octets in segments:
         identity = identity_in(octets)

@@ -1,4 +1,7 @@
-"""A connection that is on the fast path from its SYN on, because its opening is known (`openings.py`)."""
+"""A connection on the fast path from its SYN on: its opening (the segments of its handshakes) equals a known one.
+
+`openings.py` has the known openings.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ DirectionPair = tuple[int, int]
 
 
 class BlockRows:
-    """Rows of a block, as `Arrival`s and octets."""
+    """The rows of a block as `Arrival`s and octets."""
 
     def __init__(self, block: SegmentBlock) -> None:
         self.data, self.ordinal = block.data, block.ordinal
@@ -57,7 +60,10 @@ class BlockRows:
 
 
 class KnownConnection:
-    """A connection on the fast path from its SYN on. `keys` are the flow keys of side 0 and side 1."""
+    """A connection on the fast path from its SYN on, whose opening is a known one so far.
+
+    `keys` are the flow keys of side 0 and side 1.
+    """
 
     __slots__ = ("before", "is_here", "keys", "opening", "reported", "segments", "state", "steps", "tcp", "writer")
 
@@ -80,7 +86,10 @@ class KnownConnection:
     # -- reading a block ----------------------------------------------------------------------------------------------
 
     def take(self, rows: BlockRows, directions: Directions, pair: DirectionPair, openings: Openings) -> bool:
-        """Read the part of the opening in a block. Return False, without effect, if it is unknown or out of order."""
+        """Read the segments of a block that belong to the opening of this connection.
+
+        `pair` are its two directions. Returns False, without effect, if they are no known opening, or out of order.
+        """
         following = self._following(rows, directions, pair)
         if following is None:
             return False
@@ -93,7 +102,7 @@ class KnownConnection:
     def _following(
         self, rows: BlockRows, directions: Directions, pair: DirectionPair
     ) -> tuple[TcpState, TcpState] | None:
-        """Return the TCP states after a block, or None if it is out of order."""
+        """Return the TCP states of both sides after the block; None if it is out of order."""
         following = list(self.state)
         for side, direction in enumerate(pair):
             if direction == NOT_HERE:
@@ -122,7 +131,10 @@ class KnownConnection:
         return following[0], following[1]
 
     def _walk(self, rows: BlockRows, directions: Directions, pair: DirectionPair, openings: Openings) -> bool:
-        """Follow the segments of a block up to the end of the opening. Return whether all are known."""
+        """Follow the segments of a block to the end of the opening.
+
+        Returns whether the known openings contain all of them.
+        """
         carrying = [
             (row, side)
             for side, direction in enumerate(pair)
@@ -161,14 +173,17 @@ class KnownConnection:
         return all(side is not None or self.state[number].octets == end for number, (side, end) in ends)
 
     def leave(self) -> Iterator[PlainState]:
-        """Yield the states of both sides at the end of the opening, before the current block."""
+        """Yield the states of both sides at the end of the opening, before other segments of the current block."""
         assert self.opening is not None
         for before, after, end in zip(self.before, self.state, self.opening.ends, strict=True):
             tcp = TcpState.after(after.initial, 0, -1, NEVER) if before.initial < 0 else before
             yield PlainState(tcp, position=end, begin=tcp.octets)
 
     def continue_from(self, tcp: Connection, writer: RecordWriter, path: Path, segments: list[Segment]) -> None:
-        """Continue a connection whose whole opening was in the current block and is written."""
+        """Continue with a connection whose opening was completely in the current block, and whose records are written.
+
+        `path` is the known opening, `segments` are those of this connection.
+        """
         self.tcp, self.writer, self.opening = tcp, writer, path.opening
         self.steps += path.steps
         self.segments = segments
@@ -186,7 +201,7 @@ class KnownConnection:
     def stay(self, budget: OctetBudget) -> dict[int, PlainSide]:
         """Count the memory of the connection after its opening.
 
-        Return the sides that the fast path reads from now on.
+        Returns, by number, the sides that the fast path reads from now on.
         """
         assert self.opening is not None
         assert self.writer is not None
@@ -195,7 +210,7 @@ class KnownConnection:
         return {number: like.of(stream) for number, (like, stream) in enumerate(both) if like is not None}
 
     def emit(self, sink: Sink) -> None:
-        """Write the records of the segments in the current block, and end the block."""
+        """Write the records of the opening's segments in the current block."""
         assert self.tcp is not None
         if self.writer is None:
             self.writer = RecordWriter(sink, self.tcp.ends(), self.tcp.listener)
@@ -224,10 +239,9 @@ class KnownConnection:
         return None if self.opening is None else self.opening.identities_with(self.identities)[side]
 
     def read_again(self, sink: Sink, states: tuple[TcpState, TcpState]) -> ZmtpConnection | None:
-        """Return the connection as the slow path would have it, after its opening or the part received; None if no
-        octets were sent.
+        """Return the connection in the form of the slow path, after the segments of the opening so far.
 
-        Writes no records. `states` are the current TCP states of both sides.
+        None if no octets were sent. Writes no records. `states` are the current TCP states of both sides.
         """
         tcp, opening = self.tcp, self.opening
         assert tcp is not None
@@ -250,7 +264,8 @@ class KnownConnection:
         return connection
 
     def close(self, flows: Flows, states: tuple[TcpState, TcpState], row: int) -> None:
-        """Close the connection: both sides have sent FIN after complete messages, the last one in this row."""
+        """Close the connection in the flow table: both sides have sent FIN after complete messages, the last in this
+        row."""
         assert self.tcp is not None
         flows.end(self.tcp, row, states)
 
@@ -280,7 +295,10 @@ class KnownConnection:
 def report_close(
     sink: Sink, opening: Opening, end: Arrival, closing: tuple[Arrival, int] | None, origin: Callable[[], Origin]
 ) -> None:
-    """Report the end of a connection with this opening if it matters to others; `closing` is its first FIN or RST."""
+    """Report the end of a connection with this opening for comparison with others, if it matters to them.
+
+    `closing` is its first FIN or RST and the side that sent it; `origin` returns how it began.
+    """
     first, closed_by = closing or (end, None)
     failed = closed_by == LISTENER  # the connecting side did not choose to close
     if failed or opening.has_facts:
@@ -289,7 +307,7 @@ def report_close(
 
 
 def _is_answered_first(directions: Directions, pair: DirectionPair) -> bool:
-    """Whether the SYN of a client is answered before the client sends anything else."""
+    """Whether the SYN of a client is answered before the client sends other segments."""
     one, other = pair
     if one == NOT_HERE or other == NOT_HERE:
         return one == NOT_HERE
@@ -297,10 +315,10 @@ def _is_answered_first(directions: Directions, pair: DirectionPair) -> bool:
 
 
 class Silent(RecordWriter):
-    """A record writer that discards all records, because the records were already written."""
+    """A record writer that discards all records, because they are already written."""
 
     def event(self, *_: object) -> None:
-        """Discard a greeting or command."""
+        """Ignore a greeting or command."""
 
     def note(self, *_: object) -> None:
-        """Discard a finding."""
+        """Ignore a finding."""

@@ -1,4 +1,4 @@
-"""Write and count the openings and ends of new connections, all at once."""
+"""Write and count the handshakes and the ends of many new connections at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from zmtpscope.dissect.tcp.connection import NEVER, Connection, TcpState
 
 
 class NewConnectionRecords:
-    """Writes the records of new connections whose numbers are known, or only counts them."""
+    """Writes the records of new connections, whose numbers must be known, or only counts them."""
 
     def __init__(self, new: NewConnections, sink: Sink) -> None:
         self._new, self._sink, self._places = new, sink, list(new.numbers)
@@ -41,7 +41,7 @@ class NewConnectionRecords:
     # -- openings -----------------------------------------------------------------------------------------------------
 
     def emit(self) -> None:
-        """Write the records of the openings. If no output needs records, events are only counted."""
+        """Write the records of the handshakes. If no output needs records, events are only counted."""
         new, sink, places = self._new, self._sink, self._places
         if not places:
             return
@@ -64,13 +64,13 @@ class NewConnectionRecords:
                     count_event(sink.summary, learned.event, len(places))
 
     def _arrivals(self, rows: Int64, decided: Int64 | None = None) -> list[Arrival]:
-        """Return the packets of rows, with their ordinals or those of the rows `decided`."""
+        """Return packets and times of `rows`, with their own ordinals or the ordinals of the rows `decided`."""
         block = self._new.block
         ordinals = block.ordinal + ORDINALS * (rows if decided is None else decided)
         return list(map(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist()))
 
     def _streams(self, side: int | None) -> list[Stream]:
-        """Return the streams of a side, or of whole connections."""
+        """Return the streams of a side of all connections; for `side` None those of the connections themselves."""
         which = NEITHER if side is None else side
         return [self._new.streams[place][which] for place in self._places]
 
@@ -79,7 +79,7 @@ class NewConnectionRecords:
         return Origin(new.streams[place][0], new.starts[place], LISTENER, new.initials[place])
 
     def _count(self, learned: LearnedNote, rows: Int64) -> None:
-        """Count a finding of several connections, about these rows."""
+        """Count a finding that several connections have; `rows` are the rows that it is about."""
         times, numbers = (column[rows].tolist() for column in (self._new.block.times, self._new.block.packets))
         packets: dict[bytes, list[tuple[int, int]]] = {}
         for place, at in zip(self._places, zip(times, numbers, strict=True), strict=True):
@@ -91,7 +91,7 @@ class NewConnectionRecords:
     # -- ends ---------------------------------------------------------------------------------------------------------
 
     def finish(self, side_states: SideStates) -> None:
-        """Write and count the outcome of ended connections."""
+        """Write and count the outcome of the connections that have ended."""
         new, sink, over = self._new, self._sink, self._new.over()
         if not over:
             return
@@ -127,7 +127,11 @@ class NewConnectionRecords:
         closers: list[int],
         fin_times: list[tuple[int, int]],
     ) -> None:
-        """Write the records of ended connections; `counts` are the fields of `Counts` of both sides."""
+        """Write the records of ended connections.
+
+        For each entry in `over`: `counts` are the fields of `Counts` of both sides, `ends` the last packets, `closers`
+        the sides of the first FIN, `fin_times` the times of both FINs (ns).
+        """
         new, fields, streams = self._new, [], []
         alike: dict[tuple[tuple[tuple[int, ...], ...], Identities], dict[str, Any]] = {}  # few, as a rule
         for place, of_sides, end, closer, fins in zip(over, counts, ends, closers, fin_times, strict=True):
@@ -144,14 +148,18 @@ class NewConnectionRecords:
 
 
 def _ends_of_pair(pair: bytes) -> tuple[str, Endpoint]:
-    """Return the address of the client, and the endpoint of the server."""
+    """Return the address of the client and the endpoint of the server, from a pair of addresses and the server's
+    port."""
     (client, _), endpoint = ends_of(pair[:-2] + bytes(2) + pair[-2:])
     return client, endpoint
 
 
 @cache
 def _ended() -> Connection:
-    """Return a connection that both sides ended. Others differ in `outcome.ends_and_times` only."""
+    """Return a connection that both sides closed.
+
+    Other such connections differ only in the fields of `outcome.ends_and_times`.
+    """
     connection, state = Connection(0, KEY, NEVER, 0), TcpState.after(0, 0, 0, NEVER, NEVER)
     connection.opened_by, connection.listener = 0, LISTENER
     connection.finish((state, state))

@@ -1,6 +1,6 @@
-"""New connections that open within one block like an earlier connection; `whole_openings.py` finds them.
+"""New connections whose handshakes are complete within one block and equal a known opening.
 
-Most short connections also end in the block.
+`whole_openings.py` finds them. Most short connections also end in the block.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from zmtpscope.records import to_text
 
 
 class Streams(dict[int, tuple[Stream, Stream, Stream]]):
-    """The streams of both sides of new connections, and of the whole connections, by entry."""
+    """The `Stream`s of new connections, by index: of side 0, of side 1, and of the connection. Made on first use."""
 
     def __init__(self, new: NewConnections) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Streams(dict[int, tuple[Stream, Stream, Stream]]):
 
 
 class NewConnections:
-    """New connections with the same opening: entry i of each column or list belongs to connection i.
+    """New connections of a block with the same opening: index i of each column or list is connection i.
 
     Columns with two rows contain side 0 and side 1.
     """
@@ -97,7 +97,10 @@ class NewConnections:
         self.is_here[self.places[slot]] = False
 
     def not_whole(self, messages: Messages, side_states: SideStates) -> Int64:
-        """Return the slots of ended connections with an incomplete last message."""
+        """Return the slots of the connections that end with an incomplete message.
+
+        A slot is the index of side 0 in `SideStates`.
+        """
         directions, pairs, slots = self.directions, self.pairs, np.array((self.slots, self.slots + 1))
         run_of = np.full(len(directions.clean), -1)
         run_of[messages.directions] = np.arange(len(messages.directions))
@@ -120,7 +123,7 @@ class NewConnections:
         return continuing
 
     def deferred(self, flows: Flows) -> list[Deferred]:
-        """Return callbacks that open the connections that continue after the block."""
+        """Return callbacks that open the connections that continue after the block, in the flow table."""
 
         def begin(place: int) -> None:
             tcp = flows.begin(self.keys_of[place][0], self.begins[place], self.initials[place])
@@ -129,16 +132,16 @@ class NewConnections:
         return [(self.begins[place], begin, place) for place in self._continuing()]
 
     def events(self) -> Iterator[Event]:
-        """Yield the SYNs and ends of the ended connections."""
+        """Yield the events of the flow table for connections that end in the block: their SYNs and ends."""
         ends = self.directions.fin_rows[self.pairs].max(axis=0).tolist()
         for place in self.over():
             yield self.begins[place], place, self
             yield ends[place], ~place, self
 
     def continuing(self, first: Step, sink: Sink, rows: BlockRows) -> Iterator[tuple[int, KnownConnection]]:
-        """Yield slot and connection of each connection that continues.
+        """Yield (slot of side 0, connection) for the connections that continue after the block.
 
-        `first` is the state before the first segment.
+        `first` is the state before the first segment of an opening.
         """
         sizes = list(map(len, self.path.octets))
         for place in self._continuing():
@@ -164,7 +167,7 @@ class NewConnections:
 
     @cached_property
     def identities(self) -> list[Identities]:
-        """The identities that differ between connections."""
+        """The identities of each connection that differ from the known opening."""
         found: list[list[str | None]] = [[None] * len(self), [None] * len(self)]
         for side, rows, identity in zip(self.path.sides, self.rows, self.path.identities, strict=True):
             if identity is not None:

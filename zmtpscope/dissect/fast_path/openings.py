@@ -1,4 +1,4 @@
-"""Openings: the octets of both sides until the end of their handshakes, segment by segment.
+"""Openings: the segments of both sides until their handshakes are complete.
 
 Thousands of connections open with the same octets, except for their identities. Once four have begun alike, the records
 of their opening are learned: two simulated connections read the same segments at different times and with different
@@ -79,7 +79,7 @@ KEY = bytes([127, 0, 0, 1, 127, 0, 0, 2, 0xC3, 0x50, 0x15, 0xB3])
 
 
 class Segment(NamedTuple):
-    """A segment: the side that sent it, and its octets."""
+    """A segment with octets, and the side that sent it."""
 
     side: int
     octets: bytes
@@ -87,7 +87,7 @@ class Segment(NamedTuple):
 
 
 class LearnedEvent(NamedTuple):
-    """A greeting or command whose first octet is in the segment with the index `first` of the opening."""
+    """A greeting or command in a known opening; its first octet is in the segment with the index `first`."""
 
     side: int
     event: Greeting | Command
@@ -102,9 +102,9 @@ class LearnedEvent(NamedTuple):
 
 
 class LearnedFact(NamedTuple):
-    """The learned fact that a ROUTER serves a peer with an identity, or that a PAIR serves its peer.
+    """A fact in a known opening: a ROUTER serves a peer with an identity, or a PAIR serves its peer.
 
-    With `identity` None, each connection has an identity of its own. `first` is as in `LearnedEvent`.
+    With `identity` None, the identity differs between connections. `first` is as in `LearnedEvent`.
     """
 
     unit: Located
@@ -113,13 +113,16 @@ class LearnedFact(NamedTuple):
     first: int
 
     def fact(self, at: Arrival, origin: Origin, identities: Identities) -> ConnectionFact:
-        """Return the fact about the packet `at`, with the ordinal of the deciding segment."""
+        """Return the fact for a connection.
+
+        `at` is the packet of the segment, with the ordinal of the segment that completed it.
+        """
         identity = identities[self.unit.side] if self.identity is None else self.identity
         return ConnectionFact(at, origin, "served", self.unit, (self.socket_type, identity))
 
 
 class LearnedNote(NamedTuple):
-    """A finding about the segment with the index `first` of the opening. Other fields are as in `Note`."""
+    """A finding in a known opening, about the segment with the index `first`. Other fields are as in `Note`."""
 
     side: int | None
     finding: Finding
@@ -128,7 +131,10 @@ class LearnedNote(NamedTuple):
     first: int
 
     def note(self, at: Arrival) -> Note:
-        """Return the finding about the packet `at`, with the ordinal of the deciding segment."""
+        """Return the finding for a connection.
+
+        `at` is the packet of the segment, with the ordinal of the segment that completed it.
+        """
         return Note(self.side, self.finding, at, at.ordinal, (), self.unit, self.source)
 
 
@@ -136,7 +142,10 @@ Learned = LearnedEvent | LearnedNote | LearnedFact
 
 
 class Opening(NamedTuple):
-    """A complete known opening, and the state of connections after it."""
+    """A complete known opening, and the state of connections after it.
+
+    `sides` are those that the fast path can read.
+    """
 
     sides: tuple[PlainSide | None, PlainSide | None]
     ends: tuple[int, int]
@@ -150,7 +159,10 @@ class Opening(NamedTuple):
     """Whether the opening has facts that matter to other connections until the connection ends."""
 
     def identities_with(self, identities: Identities) -> Identities:
-        """Return all announced identities of a connection, of which `identities` may differ between connections."""
+        """Return the identities that both sides announced.
+
+        `identities` are those that differ from the known opening.
+        """
         learned_one, learned_other = self.outcome.sides
         one, other = identities
         return (
@@ -161,7 +173,10 @@ class Opening(NamedTuple):
     def outcome_with(
         self, counts: tuple[Counts, Counts], identities: Identities = (None, None), connections: int = 1
     ) -> Outcome:
-        """Return the total outcome of `connections` connections that sent these messages after the opening."""
+        """Return the outcome of `connections` connections after the opening, as one sum.
+
+        `counts` are the messages that both sides sent after the opening.
+        """
         version, is_websocket, mechanism, handshake, server, confidence, sides, _ = self.outcome
         one, other = (
             SideOutcome(
@@ -179,7 +194,7 @@ class Opening(NamedTuple):
 
 
 class Step:
-    """The state of an opening after some of its segments."""
+    """One step of a known opening: the state after some of its segments."""
 
     __slots__ = ("entered", "in_vain", "last", "learned", "next", "opening", "others")
 
@@ -203,7 +218,7 @@ class Step:
         return self.in_vain <= FEWEST_IN_VAIN + self.entered
 
     def behind(self, side: int, octets: bytes) -> Step | None:
-        """Return the step after the next segment, whose octets are `without_identity`; None if unknown."""
+        """Return the step after one more segment, with octets as of `without_identity`; None if it is unknown."""
         step = self.next.get((side, octets))
         if step is None:
             for number, begin, each in self.last:
@@ -213,7 +228,7 @@ class Step:
 
 
 class Path(NamedTuple):
-    """The steps of a whole opening, and sides and octets of their segments."""
+    """A complete known opening as a list of steps, with side and octets of each segment."""
 
     steps: list[Step]
     sides: list[int]
@@ -233,7 +248,7 @@ class Path(NamedTuple):
 
 
 class Openings:
-    """The known openings, and learning of new ones."""
+    """Knows openings, and learns new ones."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -251,7 +266,7 @@ class Openings:
         """Complete known openings, most recent first."""
 
     def is_worth_a_try(self) -> bool:
-        """Whether to look for the opening of the next new connection."""
+        """Whether the opening of the next new connection may be known or learned."""
         if self._lost < MAX_LOST:
             return True
         self._left_out = (self._left_out + 1) % MAX_LOST
@@ -261,19 +276,19 @@ class Openings:
         return True
 
     def count(self, *, is_lost: bool) -> None:
-        """Count a connection; `is_lost`: its opening is unknown."""
+        """Count a new connection. `is_lost`: its opening is unknown."""
         self._lost = self._lost + 1 if is_lost else 0
 
     def paths(self) -> list[Path]:
-        """Return the complete known openings that are worthwhile, most recent first."""
+        """Return the complete known openings that are worthwhile, the last used first."""
         return [path for path in self._whole if path.steps[-1].is_of_use]
 
     def path_to(self, last: Step) -> Path | None:
-        """Return the remembered path that ends with a step."""
+        """Return the stored path that ends with the step `last`, or None."""
         return next((path for path in self._whole if path.steps[-1] is last), None)
 
     def remember(self, path: Path) -> None:
-        """Move a path to the front, because a connection has followed it."""
+        """Put a path in front of the others, because a connection has followed it."""
         self.whole += self.path_to(path.steps[-1]) is None
         self._whole = [path, *(each for each in self._whole if each.steps[-1] is not path.steps[-1])][:MAX_WHOLE]
 
@@ -282,10 +297,10 @@ class Openings:
         last.entered += count
 
     def behind(self, before: Sequence[Segment], step: Step, side: int, octets: bytes) -> Step | None:
-        """Return the step that follows `step` with one more segment, after the segments `before`, and learn it if
-        allowed.
+        """Return the step after `step` and one more segment; learn it if allowed.
 
-        None if the step is unknown, or if too many connections are released after it.
+        `before` are the segments before it. None if the step is unknown, or if too many connections are released after
+        it.
         """
         alike = side, without_identity(octets)
         found = step.behind(*alike)
@@ -300,14 +315,17 @@ class Openings:
         return found if found is not None and found.is_of_use else None
 
     def _is_frequent(self, side: int, octets: bytes) -> bool:
-        """Count a connection with this first segment. Return whether there are enough to learn."""
+        """Count a connection with this first segment. Returns whether there are enough to learn their opening."""
         if len(self._begun) >= MAX_STEPS:
             self._begun.clear()
         self._begun[hash((side, octets))] += 1
         return self._begun[hash((side, octets))] >= FEWEST_ALIKE
 
     def _learn(self, segments: list[tuple[int, bytes]], step: Step) -> Step | None:
-        """Learn the records of the last segment, which follows `step`. Return None if that is impossible."""
+        """Learn the records of the last of `segments`, which follows `step`.
+
+        Returns the new step, None if that is impossible.
+        """
         side, octets = segments[-1]
         if len(segments) > MAX_SEGMENTS or len(octets) > MAX_OCTETS:
             return None
@@ -337,7 +355,7 @@ class Openings:
 
 
 class Simulation(RecordWriter):
-    """Simulates a connection with these segments, `pause` ns apart, and collects its records."""
+    """Simulates a connection with these segments, `pause` ns apart, and collects the records that it would write."""
 
     def __init__(self, options: Options, segments: Sequence[tuple[int, bytes]], pause: int) -> None:
         sink = Sink([], options)
@@ -371,7 +389,7 @@ class Simulation(RecordWriter):
 
     @property
     def is_open(self) -> bool:
-        """Whether both handshakes have ended and nothing is pending, such as the first subscription of a publisher's
+        """Whether both handshakes are complete and nothing is pending, such as the first subscription of a publisher's
         peer."""
         return self._read.is_quiet() and not awaits_subscription(self._read)
 
@@ -417,7 +435,7 @@ class Simulation(RecordWriter):
         self.learned[ordinal // ORDINALS].append(LearnedEvent(side, event, own, first.packet, has_identity))
 
     def _learn_fact(self, fact: Fact) -> None:
-        """Collect a fact; only the fact that a peer was served is allowed."""
+        """Collect a fact. The only permitted fact is that a peer was served (`LearnedFact`)."""
         if not isinstance(fact, ConnectionFact) or fact.kind != "served":
             self.is_general = False
             return
@@ -434,7 +452,7 @@ class Simulation(RecordWriter):
 
 
 def _has_one_identity(event: Greeting | Command) -> bool:
-    """Whether an event announces its identity in one property."""
+    """Whether a greeting or command announces its identity in exactly one property."""
     return [each["name"] for each in event.fields.get("metadata") or ()].count(IDENTITY) == 1
 
 
@@ -444,14 +462,17 @@ def _with_identity(fields: dict[str, Any], identity: str | None) -> dict[str, An
 
 
 def _is_plain(stream: SideStream) -> bool:
-    """Whether a side may use 3.x, and has sent neither messages nor octets that cannot be parsed."""
+    """Whether a side may speak 3.x, has sent no message, and has sent only octets that can be parsed."""
     outputs = stream.outputs
     is_other = stream.version is not None and not stream.version.startswith("3")
     return not (is_other or stream.messages.message_count or outputs.undissected or outputs.unfinished)
 
 
 def read_again(tcp: Connection, sink: Sink, segments: Sequence[Segment], writer: RecordWriter) -> ZmtpConnection:
-    """Return the connection `tcp` after reading exactly these segments; records go to `writer`."""
+    """Return the connection `tcp` in the form of the slow path, after reading exactly these segments.
+
+    Its records are passed to `writer`.
+    """
     connection = ZmtpConnection(tcp, sink, None, writer)
     edges = [0]
     for segment in segments:

@@ -1,4 +1,4 @@
-"""Decides whether messages of runs need dissection; `records/payload_rows.py` dissects them."""
+"""Decide which messages of a block need a payload dissector; `records/payload_rows.py` calls the dissectors."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ ANY_REGIME = regime(Framing.V2, None, None, Phase.TRAFFIC)
 
 
 class Claims:
-    """Messages whose claims alone matter, in the taken `runs`. `rows` are their indexes among all messages.
+    """Messages of which only the claims of dissectors matter.
 
-    Their octets are in `table`, `frames` are their only content frames, and `of_rows` are their shapes.
+    `runs` is a mask of the sides that have such messages, `rows` are the indexes of the messages. `frames` are their
+    only content frames, with octets in `table`; `of_rows` are their shapes (`payloads/shapes.py`).
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Claims:
         self.data, self.starts, self.sizes = table.data, table.bodies[frames], table.sizes[frames]
 
     def take(self, run: int, payloads: PayloadRows) -> None:
-        """Record the messages and claims of a run in the payload state of its side."""
+        """Pass the messages of one side to its payload state. `run` is the index of the side."""
         messages, low, high = self.messages, self.edges[run], self.edges[run + 1]
         places: list[int] = (self.rows[low:high] - messages.edges[run]).tolist()
         last = int(messages.offsets[messages.first[self.rows[high - 1]]])
@@ -70,10 +71,10 @@ class Claims:
 
 
 class JsonMessages:
-    """JSON messages of runs. `rows` is a mask over all messages.
+    """JSON messages that need no dissection; `rows` is a mask of all messages.
 
-    In the taken `runs` no other message can be claimed, or a claim has no effect. Each run has at least one JSON
-    message.
+    `runs` is a mask of the sides with such messages, on which no other message can be claimed, or a claim has no
+    effect.
     """
 
     def __init__(self, messages: Messages, rows: Bool, runs: Bool) -> None:
@@ -87,7 +88,7 @@ class JsonMessages:
         self._begins: list[int] = messages.offsets[messages.first[last]].tolist()
 
     def take(self, run: int, payloads: PayloadRows) -> None:
-        """Record the messages and claims of a run in the payload state of its side."""
+        """Pass the JSON messages of one side to its payload state. `run` is the index of the side."""
         payloads.take_json(self._octets[run], self._behind[run], self._begins[run])
 
 
@@ -111,9 +112,10 @@ def nothing_inside(runs: int) -> Inside:
 def look_inside(
     messages: Messages, socket_types: list[str | None], payloads: Mapping[int, PayloadRows], asked: PayloadRows
 ) -> Inside:
-    """Decide which messages need dissection. `socket_types` are the types of the senders of the runs.
+    """Decide which messages need a payload dissector.
 
-    `payloads` is the payload state of sides by slot; `asked` is the state for all other sides.
+    `socket_types` are the types of the sending sides. `payloads` is the payload state of sides by slot (index in
+    `SideStates`); `asked` is the state for all other sides.
     """
     side_states, slots = messages.runs.side_states, messages.slots
     unclaimed = side_states.unclaimed[slots]
@@ -160,14 +162,14 @@ def look_inside(
 
 
 def _are_last(messages: Messages, chosen: Bool) -> Bool:
-    """Return a mask of the chosen messages that are the last of their runs."""
+    """Return which of the chosen messages are the last ones of their sides."""
     last = np.zeros_like(chosen)
     last[messages.last_of(chosen) if chosen.any() else []] = True
     return last
 
 
 def _are_json(table: MessageTable, starts: Int64, candidates: Bool) -> Bool:
-    """Return a mask of the candidates that are JSON. Each must have one content frame."""
+    """Return which of the candidates, messages of one content frame, are JSON."""
     json, rows = np.zeros_like(candidates), candidates.nonzero()[0]
     if len(rows):
         json[rows] = are_json(table.data, starts[rows], table.sizes[table.last[rows]])
@@ -186,7 +188,10 @@ def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:
 
 
 def ask(payloads: PayloadRows, table: MessageTable, facts: SideFacts) -> Iterator[tuple[Arrival, Finding, int]]:
-    """Dissect the messages of a table. Yield each finding with arrival and stream offset of its message."""
+    """Call the dissectors for the messages of a table.
+
+    Yields (arrival of the message, finding, stream offset of the message).
+    """
     payloads.take(table, facts)
     for row, made in enumerate(table.payloads or ()):
         if made is not None and made.findings:
@@ -196,7 +201,7 @@ def ask(payloads: PayloadRows, table: MessageTable, facts: SideFacts) -> Iterato
 
 
 def _content_frames(messages: Messages) -> Int64:
-    """Return the first frame of each message that is not an address, delimiter, topic or group."""
+    """Return the first content frame of each message: after addresses and delimiter, or after topic or group."""
     side_states, slots = messages.runs.side_states, messages.slots
     enveloped, grouped = (
         messages.spread(each[slots]) != 0 for each in (side_states.is_enveloped, side_states.is_grouped)
@@ -205,7 +210,7 @@ def _content_frames(messages: Messages) -> Int64:
 
 
 def _joined(messages: Messages) -> MessageTable:
-    """Return the messages of all runs as one table over joined octets, as if one side had sent them."""
+    """Return the messages of all sides as one table with joined octets, as if one side had sent them."""
     (data, shift), none = messages.joined, messages.first
     return MessageTable(
         senders=[Sender(NOBODY, ANY_REGIME, "proven", data, 0, len(data))],

@@ -18,12 +18,14 @@ FARTHEST = 1 << 62
 
 
 class Scanned(NamedTuple):
-    """The frames of all strings.
+    """The plain frames of several byte strings.
 
-    String k has `counts[k]` frames. `places[k]` is the position of its first unread header, which lies after the end
-    of the string if the last body is incomplete. `is_plain` is a mask of the strings that contain only plain frames.
-    `frames` (rows: header, body, size, flags) are the frames of the first string, then of the second, and so on, with
-    positions in their string.
+    - `counts[k]`: number of frames of string k
+    - `places[k]`: index of its first header that was not read; it lies after the end of the string if the last body is
+      incomplete
+    - `is_plain[k]`: whether it contains only plain frames
+    - `frames`: four rows (header, body, size, flags) with the frames of the first string, then of the second, and so
+      on; indexes count from the start of their string
     """
 
     counts: Int64
@@ -34,7 +36,7 @@ class Scanned(NamedTuple):
 
 @compiled.where_possible
 def scan(strings: Sequence[bytes], places: Int64) -> Scanned:
-    """Scan 2.0 and 3.x frames (wire.md 4.2, 6) of each string from its position in `places` on."""
+    """Scan the 2.0 or 3.x frames (wire.md 4.2, 6) of each string, from its index in `places` on."""
     counts, behind = np.zeros(len(strings), np.int64), places.copy()
     is_plain, frames = np.ones(len(strings), np.bool_), FrameColumns()
     for number, (octets, place) in enumerate(zip(strings, places.tolist(), strict=True)):

@@ -1,7 +1,7 @@
-"""Matches published messages with the subscriptions of the other side.
+"""Compare published messages with the subscriptions of the other side.
 
 A connection with few, known subscriptions stays on the fast path while all messages match and the subscriber sends
-nothing. A message without a matching subscription releases it, and `records/topics.py` checks it.
+nothing. A message without a matching subscription releases the connection, and `records/topics.py` checks the message.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from zmtpscope.dissect.records.topics import LARGEST_TOPIC, Names, longest_names
 
 
 def published(messages: Messages, sides: Sequence[PlainSide]) -> tuple[Int64, Int64]:
-    """Match the messages of publishers with subscriptions.
+    """Compare the messages of publishers with subscriptions.
 
-    Return the topic size of each message, as in `MessageTable.topics`, and the slots with unmatched messages. All
-    octets of these messages must be available (`PlainSide.keeps`).
+    Returns the topic size of each message, as in `MessageTable.topics`, and the slots of sides with unmatched messages.
+    All octets of these messages must be available (`PlainSide.keeps`).
     """
     groups: dict[Names, list[int]] = {}
     for run, side in enumerate(sides):

@@ -1,4 +1,4 @@
-"""Alternating requests and replies: a REQ asks, a REP or ROUTER replies, and the REQ asks again.
+"""Connections on which requests and replies alternate: a REQ asks, a REP or ROUTER replies, the REQ asks again.
 
 While they alternate there is nothing to report, and `findings/requests.py` needs only to know whether a request waits
 for its reply. A few columns decide this, so such connections stay on the fast path.
@@ -18,9 +18,10 @@ from zmtpscope.dissect.records.columns import Bool, Int64
 
 
 class Alternating(NamedTuple):
-    """Connections with alternating requests and replies in a block, by slot of side 0.
+    """Connections on which requests and replies alternate in a block, by slot of side 0.
 
-    `waits`: a request is open after the block. `asked_in` is the packet with the end of the last request, or `NONE`.
+    `waits`: a request has no reply at the end of the block. `asked_in` is the packet with the end of the last request,
+    or `NONE`.
     """
 
     slots: Int64
@@ -28,7 +29,7 @@ class Alternating(NamedTuple):
     asked_in: Int64
 
     def waiting(self, slots: Int64, side_states: SideStates) -> Bool:
-        """Return a mask: a request is open after the block."""
+        """Return which of the connections with these slots have a request without a reply at the end of the block."""
         found: Bool = side_states.waits[slots] != 0
         if len(self.slots):
             places = np.minimum(self.slots.searchsorted(slots), len(self.slots) - 1)
@@ -42,7 +43,7 @@ NONE = 0
 
 
 def alternating(messages: Messages, carrying: CarryingRows) -> tuple[Alternating, Int64]:
-    """Return the connections with alternating requests and replies in this block, and the slots of all others.
+    """Return the connections on which requests and replies alternate in this block, and the slots of all others.
 
     Each message must begin with its delimiter, without addresses (wire.md 10.1).
     """

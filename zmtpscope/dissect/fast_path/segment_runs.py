@@ -1,4 +1,7 @@
-"""The runs of a block, each the data of one side, as one table of frames, messages and arrival times."""
+"""The messages of all sides that the fast path reads in a block, as one table.
+
+A run is the data of one side in the block. Frames, messages and arrival times of all runs are columns.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,14 @@ from zmtpscope.zmtp.framing import MORE
 
 
 class SegmentRuns:
-    """Reads the frames of sides.
+    """The plain frames of many sides; run k is the data of one side in a block.
 
-    Run k is the data of the side in slot `slots[k]`, direction `directions[k]` of the block. `data[k]` are its octets,
-    kept and new, up to stream offset `ends[k]`; `positions[k]` is the stream offset of its first unread header. Its
-    `frames` (rows: offset, body, size, flags) are `edges[k]` up to `edges[k + 1]`, first those of the incomplete
-    message. `others` are the runs that contain anything but plain frames; their frames are left out.
+    - `slots[k]`, `directions[k]`: the index of the side in `SideStates`, and its direction in the block
+    - `data[k]`: its octets, kept and new, up to stream offset `ends[k]`
+    - `positions[k]`: stream offset of its first header that was not read
+    - `frames`: four rows (offset, body, size, flags); run k has the frames `edges[k]` up to `edges[k + 1]`, first those
+      of its incomplete message
+    - `others`: the runs that contain anything but plain frames; their frames are left out
     """
 
     def __init__(self, side_states: SideStates, carrying: CarryingRows, directions: Int64, slots: Int64) -> None:
@@ -57,7 +62,7 @@ class SegmentRuns:
             self._put_carried(before)
 
     def _put_carried(self, before: Int64) -> None:
-        """Insert the frames of incomplete messages. `before` is their number by run."""
+        """Insert the frames of messages that began in earlier blocks. `before` is their number for each run."""
         carries, side_states = before > 0, self.side_states
         self.frames[:, (self.edges[:-1] + before - 1)[carries]] = side_states.frame[:, self.slots[carries]]
         several = before > 1
@@ -68,7 +73,7 @@ class SegmentRuns:
 
 
 def cumulated(values: Int64 | Bool) -> Int64:
-    """Return the running sums, beginning with 0."""
+    """Return the running sums, starting with 0: `[2, 3] -> [0, 2, 5]`."""
     sums = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=sums[1:])
     return sums
@@ -79,7 +84,7 @@ def differences(values: Int64) -> Int64:
 
 
 class RunCounts(NamedTuple):
-    """`Counts` of each run; `last` is 0 for a run without messages."""
+    """The `Counts` of each run (side in a block); `last` is 0 for a run without messages."""
 
     messages: Int64
     frames: Int64
@@ -89,11 +94,11 @@ class RunCounts(NamedTuple):
 
 
 class Messages:
-    """Complete messages of runs. Message i consists of the frames `first[i]..last[i]`, which are in columns.
+    """The complete messages of all runs; run k is the data of one side in a block.
 
-    Run k has the messages `edges[k]` up to `edges[k + 1]`, and the frames `frame_edges[k]` up to `frame_edges[k + 1]`.
-    Its incomplete message has `open[k]` frames; `open_first` and `open_last` are the first and the last of them
-    (columns: offset, body, size, flags).
+    Message i has the frames `first[i]..last[i]`, which are in columns. Run k has the messages `edges[k]` up to `edges[k
+    + 1]`, and the frames `frame_edges[k]` up to `frame_edges[k + 1]`. Its incomplete message has `open[k]` frames;
+    `open_first` and `open_last` are the first and the last of them (columns: offset, body, size, flags).
     """
 
     def __init__(self, runs: SegmentRuns) -> None:
@@ -134,14 +139,14 @@ class Messages:
         return len(self.last)
 
     def open_frames(self, runs: Int64) -> list[Int64]:
-        """Return, by run, the frames of the incomplete message except the last."""
+        """Return for each run the frames of its incomplete message, except the last frame."""
         begins = self._begins_open[runs]
         edges = zip(begins.tolist(), (begins + self.open[runs] - 1).tolist(), strict=True)
         return [self._all[:, begin:end].copy() for begin, end in edges]
 
     @cached_property
     def joined(self) -> tuple[bytes, Int64]:
-        """Return the joined octets of all runs, and for each frame its position there minus its stream offset."""
+        """The octets of all runs joined, and for each frame the index in them minus its stream offset."""
         lengths = np.array([0, *map(len, self.runs.data)])
         shifts = lengths.cumsum()[:-1] - (self.ends - lengths[1:])
         return b"".join(self.runs.data), shifts.repeat(differences(self.frame_edges))
@@ -168,9 +173,9 @@ class Messages:
         return differences(cumulated(chosen)[self.edges])
 
     def last_of(self, chosen: Bool) -> Int64:
-        """Return the last chosen message of each run, an arbitrary one for a run without any.
+        """Return the last of the chosen messages in each run; for a run without one, any message.
 
-        At least one must be chosen.
+        At least one message must be chosen.
         """
         places: Int64 = chosen.nonzero()[0]
         return places[places.searchsorted(self.edges[1:]) - 1]
@@ -183,7 +188,7 @@ class Messages:
 
 
 class Rows:
-    """Arrival of messages: ordinals of the deciding segments, and packets and times of first and last octets."""
+    """Arrival of messages: the segments that complete them, and packets and times of first and last octets."""
 
     def __init__(
         self, messages: Messages, carrying: CarryingRows, texts: Bool | None, json: Bool | None, topics: Int64
@@ -212,9 +217,10 @@ class Rows:
         """Topic sizes of messages, if known here."""
 
     def table_of(self, runs: Sequence[int], sides: Sequence[PlainSide], *, are_undissected: bool) -> MessageTable:
-        """Return the messages of some runs, each of which has some, sent by `sides`.
+        """Return a table of the messages of some runs.
 
-        `are_undissected`: they need no dissection.
+        Each run must have messages; `sides` are the sides that sent them. `are_undissected`: the messages need no
+        payload dissector.
         """
         messages, data, ends = self.messages, self.messages.runs.data, self.messages.ends.tolist()
         senders = []
@@ -270,7 +276,7 @@ class Rows:
 
 
 def store_progress(messages: Messages, carrying: CarryingRows, chosen: Int64) -> None:
-    """Store the progress of the sides of the `chosen` runs."""
+    """Store how far the sides of the chosen runs have been read."""
     side_states, slots, directions = messages.runs.side_states, messages.slots[chosen], messages.directions[chosen]
     ends, positions, opened = messages.ends[chosen], messages.positions[chosen], messages.open[chosen]
     before, shifts, last_rows = carrying.begins[directions], carrying.shifts[directions], carrying.last_rows[directions]
@@ -327,7 +333,7 @@ def _note_sizes(messages: Messages, chosen: Int64, slots: Int64) -> None:
 
 
 def _note_under_way(messages: Messages, carrying: CarryingRows, chosen: Int64) -> None:
-    """Store the incomplete messages and the segments of their octets."""
+    """Store the incomplete messages, and the segments of their octets."""
     side_states, slots = messages.runs.side_states, messages.slots[chosen]
     opened, before_open = messages.open[chosen], side_states.open[slots]
     is_open = opened > 0

@@ -1,4 +1,4 @@
-"""The segments that the fast path reads, for the index of octets in files."""
+"""The segments that the fast path reads, for the index from stream octets to file offsets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zmtpscope.dissect.records.columns import numbers
 
 
 def segments_read(current: CurrentBlock, sessions: Sessions) -> Iterator[Segments]:
-    """Yield the segments that the fast path reads in a block. Call this before the states of sides advance."""
+    """Yield the segments that the fast path reads in a block. Call this before the states of sides change."""
     block, directions = current.block, current.directions
     chosen = np.flatnonzero(current.done & (directions.octet_counts > 0))
     if not len(chosen):
@@ -36,7 +36,7 @@ def segments_read(current: CurrentBlock, sessions: Sessions) -> Iterator[Segment
 
 
 def _runs_in_openings(current: CurrentBlock) -> dict[int, tuple[int, int]]:
-    """Return the side and the stream offset of each direction that belongs to an opening."""
+    """Return (side, stream offset) of each direction of the block that belongs to a connection in its handshakes."""
     return {
         direction: (side_number(each.tcp.number, number), each.before[number].octets)
         for each, pair in current.opening.items()

@@ -1,7 +1,7 @@
 """The connections on the fast path.
 
-They enter at their SYN if they open like earlier ones, or later (adopted). A released connection continues on the slow
-path as if it had never been here.
+They enter at their SYN if they open like earlier ones, or after their handshakes (adopted). A released connection
+continues on the slow path as if it had never been on the fast path.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ second."""
 
 
 class Sessions:
-    """The connections on the fast path."""
+    """The connections on the fast path.
+
+    Each has two slots, indexes of its sides in `SideStates`: an even one for side 0, and the next one for side 1.
+    """
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
@@ -52,7 +55,7 @@ class Sessions:
     # -- entering ------------------------------------------------------------------------------------------------------
 
     def adopt(self, connection: ZmtpConnection) -> None:
-        """As in `FastPath.adopt`."""
+        """Move a connection to the fast path from the next block on, if it is suitable and worthwhile."""
         if connection.stays_out:
             connection.stays_out -= 1
             return
@@ -75,7 +78,7 @@ class Sessions:
         self.opening.update(dict.fromkeys(each.keys, each))
 
     def enter(self, each: KnownConnection) -> None:
-        """Assign a slot to a connection that completes its opening in the current block."""
+        """Assign slots to a connection that completes its opening in the current block."""
         assert each.opening is not None
         for key in each.keys:
             del self.opening[key]
@@ -88,7 +91,7 @@ class Sessions:
                 self.side_states.resume(place, self.sides.get(place), state)
 
     def enter_all(self, new_connections: NewConnections) -> None:
-        """Assign slots to new connections."""
+        """Assign slots to new connections, whose openings are complete within the block."""
         while len(self._free) < len(new_connections):
             self._free += reversed(self.side_states.grow())
         slots = [self._free.pop() for _ in range(len(new_connections))]
@@ -99,20 +102,23 @@ class Sessions:
                 self.sides.update(dict.fromkeys([slot + number for slot in slots], side))
 
     def settle_new_connections(self, new_connections: NewConnections, first: Step, rows: BlockRows) -> None:
-        """Add new connections that continue after the current block."""
+        """Treat new connections that continue after the current block as regular ones.
+
+        `first` is the state before the first segment of an opening.
+        """
         for slot, known in new_connections.continuing(first, self.sink, rows):
             self._enter(slot, known, known.keys, known.stay(self.sink.budget))
             self._begin_other_sides(slot)
 
     def settle(self) -> None:
-        """Make the entered connections regular ones, after the current block."""
+        """Treat the connections that entered in the current block as regular ones, after the block."""
         for slot, each in self.entering.items():
             self.sides.update((slot + number, side) for number, side in each.stay(self.sink.budget).items())
             self._begin_other_sides(slot)
         self.entering = {}
 
     def _begin_other_sides(self, slot: int) -> None:
-        """Set the received octets of sides that the fast path does not read to the end of the opening."""
+        """Store how many octets have arrived on the sides of a connection that the fast path does not read."""
         for place in (slot, slot + 1):
             if place not in self.sides:
                 self.side_states.end[place] = self.side_states.position[place]
@@ -168,7 +174,10 @@ class Sessions:
         return SideFacts(identity, [], connection.tcp.tcp[number].begun)
 
     def has_seen_all(self, slot: int) -> bool:
-        """Whether the dissectors of a side have received all its messages so far."""
+        """Whether the dissectors of a side have received all its messages so far.
+
+        `slot` is the index of the side in `SideStates`.
+        """
         if isinstance(self.connections.get(slot & ~1), ZmtpConnection):
             return self.payloads_of(slot).has_seen_all(self.facts_of(slot))
         payloads = self.payloads.get(slot)
@@ -186,7 +195,8 @@ class Sessions:
     def release_unsuitable(self, slot: int) -> None:
         """Release a connection with unsuitable data.
 
-        After few blocks on the fast path, it is not adopted again soon.
+        `slot` is the index of its side 0 in `SideStates`. After few blocks on the fast path, it is not adopted again
+        soon.
         """
         slot &= ~1
         here = self.connections.get(slot)
@@ -203,7 +213,10 @@ class Sessions:
         self.release(slot)
 
     def release(self, slot: int) -> None:
-        """Release the connection of this slot, if it is still on the fast path."""
+        """Move a connection to the slow path, if it is still on the fast path.
+
+        `slot` is the index of its side 0 in `SideStates`.
+        """
         slot &= ~1
         here = self.connections.get(slot)
         if here is None:
@@ -245,7 +258,7 @@ class Sessions:
         self._forget(new_connections.slots[new_connections.over()].tolist())
 
     def _forget(self, slots: list[int]) -> None:
-        """Free these slots of side 0, and the slots of side 1 that follow."""
+        """Free these slots of side 0, and the slots of side 1 after them."""
         both = [slot + number for slot in slots for number in (0, 1)]
         for slot in slots:
             del self.connections[slot]
@@ -257,7 +270,7 @@ class Sessions:
         self._free += slots
 
     def lose(self, each: KnownConnection) -> None:
-        """Release a connection in its opening."""
+        """Move a connection with incomplete handshakes to the slow path."""
         for key in each.keys:
             self.opening.pop(key, None)
         each.is_here = False
@@ -268,9 +281,10 @@ class Sessions:
             self.released.append(connection)
 
     def end_of_capture(self) -> dict[Connection, tuple[KnownConnection, tuple[Counts, Counts]]]:
-        """Remove the connections that entered at their SYN and are between messages, and release all others.
+        """Remove all connections at the end of the capture.
 
-        Return the removed connections with the counts of their messages; the caller closes and finishes them.
+        Returns the connections that entered at their SYN and are between messages, with the counts of their messages;
+        the caller closes and finishes them. All others are released.
         """
         found, states = {}, self.side_states
         for slot, known in [*self.connections.items()]:
@@ -282,7 +296,7 @@ class Sessions:
         return found
 
     def drain(self) -> list[ZmtpConnection]:
-        """Return and forget the released connections that were on the fast path from their SYN on."""
+        """Remove and return the released connections that were on the fast path from their SYN on."""
         released, self.released = self.released, []
         return released
 
@@ -293,14 +307,14 @@ class Sessions:
             self.lose(each)
 
     def release_one(self, key: bytes) -> None:
-        """Release the connection with this flow key, if it is here."""
+        """Move the connection with this flow key to the slow path, if it is on the fast path."""
         if key in self.slots:
             self.release(self.slots[key])
         elif key in self.opening:
             self.lose(self.opening[key])
 
     def release_late(self, now: int) -> None:
-        """Release connections whose openings take too long, and half-closed ones."""
+        """Release half-closed connections, and connections with slow handshakes, at the time `now` (ns)."""
         for slot in list(self.side_states.fins):
             self.release(slot)
         for each in list(dict.fromkeys(self.opening.values())):
@@ -309,6 +323,6 @@ class Sessions:
 
 
 def asked_about(options: Options) -> PayloadRows | None:
-    """Return the payload state of sides without one of their own; None without dissectors."""
+    """Return the payload state for sides without one of their own; None without dissectors."""
     side = side_payloads(options, lambda rule: False)
     return None if side is None else PayloadRows(options, side)

@@ -1,4 +1,4 @@
-"""The state that the fast path keeps of each side between blocks, as columns."""
+"""The state of each side on the fast path between blocks, as columns."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ NOTHING = -1
 
 
 class SideStates:
-    """The state of all slots, as columns. Side 0 of a connection has an even slot, side 1 the next one.
+    """The state of all sides on the fast path, as columns; a slot is the index of a side.
 
-    The rows of a two-dimensional column are the fields of an `Arrival`, of `Counts`, or of a frame.
+    Side 0 of a connection has an even slot, side 1 the next one. The rows of a two-dimensional column are the fields of
+    an `Arrival`, of `Counts`, or of a frame.
     """
 
     def __init__(self) -> None:
@@ -101,7 +102,7 @@ class SideStates:
         """Segments with a FIN."""
 
     def grow(self) -> range:
-        """Double the number of slots. Return the new slots of side 0, which are even."""
+        """Double the number of slots. Returns the new slots of side 0, which are even."""
         begin = len(self.next)
         more = max(FIRST_SLOTS, begin)
         for name, column in vars(self).items():
@@ -110,7 +111,7 @@ class SideStates:
         return range(begin, begin + more, 2)
 
     def begin(self, slots: int | Int64, side: PlainSide | None, position: int) -> None:
-        """Set the state of sides that enter at their SYN, with their first message at stream offset `position`."""
+        """Set the state of sides that enter at their SYN. Their first message starts at stream offset `position`."""
         for column in (self.end, self.begin_of, self.blocks, self.open, self.memory):
             column[slots] = 0
         self.unclaimed[slots] = self.waits[slots] = self.asked_in[slots] = 0
@@ -129,7 +130,7 @@ class SideStates:
         self.is_grouped[slots] = side.regime.socket_type in GROUPED
 
     def resume(self, slot: int, side: PlainSide | None, state: PlainState) -> None:
-        """Set the state of a side that enters. `side` None: the fast path does not read it."""
+        """Set the state of a side that enters after its handshake. `side` None: the fast path does not read it."""
         tcp, frames = state.tcp, state.frames
         self.begin(slot, side, state.position)
         self.initial[slot], self.next[slot], self.acknowledged[slot] = tcp.initial, tcp.next, tcp.acknowledged
@@ -161,12 +162,12 @@ class SideStates:
         )
 
     def is_between_messages(self, slot: int) -> bool:
-        """Whether both sides of a connection have sent whole messages. `slot` is of side 0."""
+        """Whether both sides of a connection have sent complete messages only. `slot` is that of side 0."""
         both = slice(slot, slot + 2)
         return bool(((self.position[both] == self.end[both]) & (self.open[both] == 0)).all())
 
     def leave(self, slot: int) -> PlainState:
-        """Return the state of a side for the slow path."""
+        """Return the state of a side, for the slow path to continue."""
         counts, first, is_answered = self.counts_of(slot), slot & ~1, None
         awaited, *came = (
             Arrival(*column[:, slot].tolist())
@@ -190,7 +191,7 @@ class SideStates:
         )
 
     def finish(self, slot: int, fin: Arrival) -> None:
-        """Record a FIN, which takes a sequence number. Octets after it belong to no message."""
+        """Store a FIN, which takes a sequence number. Octets after it belong to no message."""
         self.next[slot] = (self.next[slot] + 1) % MODULUS
         self.sends[slot], self.fins[slot] = False, fin
 
@@ -204,7 +205,7 @@ class SideStates:
         return Counts(*self.counts[:, slot].tolist())
 
     def pieces_of(self, slot: int) -> list[Piece]:
-        """Return the segments of the octets from `begin_of` on, none if they arrived before."""
+        """Return the segments of the octets from `begin_of` on; none if they arrived before."""
         several = self.pieces.get(slot)
         if several is not None:
             return several

@@ -1,4 +1,4 @@
-"""The sides that the fast path can read, and their constant state (`side_states.py` has the rest)."""
+"""The sides that the fast path can read, and their constant state. `side_states.py` has the state that changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ LARGEST_PLACE = 1 << 48
 class PlainSide(NamedTuple):
     """The constant state of a side that sends plain messages.
 
-    Values that all its rows need are copied from the connection, where a lookup passes five objects.
+    Values that all its messages need are copied from the connection, where a lookup passes five objects. `settled` is
+    the ordinal of the segment that settled the version; `is_written`: an output needs its messages.
     """
 
     reading: Reading | None
@@ -64,7 +65,7 @@ class PlainSide(NamedTuple):
     """Subscriptions of the other side if each message must match one of them, otherwise empty."""
 
     def of(self, stream: Stream) -> PlainSide:
-        """Return the same state for another side; faster than `_replace`."""
+        """Return the same state for the side `stream`; faster than `_replace`."""
         return PlainSide(self.reading, stream, *self[2:])
 
     @property
@@ -95,8 +96,10 @@ def needs_no_rules(socket_type: str | None, peer_socket_type: str | None) -> boo
 
 
 def plain_sides(connection: ZmtpConnection) -> dict[int, PlainSide]:
-    """Return the sides of a quiet connection that the fast path can read, by number; none if it cannot read the
-    connection."""
+    """Return, by number, the sides of a quiet connection that the fast path can read.
+
+    Empty if it cannot read the connection.
+    """
     tcp = connection.tcp
     if tcp.is_to_itself or any(side.plain < 0 or side.pieces for side in tcp.tcp):
         return {}
@@ -120,8 +123,10 @@ def plain_sides(connection: ZmtpConnection) -> dict[int, PlainSide]:
 
 
 def _roles(connection: ZmtpConnection) -> tuple[int, int]:
-    """Return the request and reply roles of both sides, or zeros if the connection needs checks even while they
-    alternate."""
+    """Return the roles of both sides as requester and replier.
+
+    Zeros if the connection must be checked even while requests and replies alternate.
+    """
     one, other = connection.streams
     roles = ROLES.get((one.socket_type, other.socket_type), NO_ROLES)
     rows = connection.rows
@@ -130,7 +135,7 @@ def _roles(connection: ZmtpConnection) -> tuple[int, int]:
 
 
 def awaits_subscription(connection: ZmtpConnection) -> bool:
-    """Whether a side publishes, and the other one has no subscriptions yet, or more than a few."""
+    """Whether a side publishes, and the other side has no subscriptions yet, or more than a few."""
     topics = connection.rows.topics
     return any(_is_publishing(connection, number) and not topics.few_of(1 - number) for number in (0, 1))
 
@@ -141,7 +146,10 @@ def _is_publishing(connection: ZmtpConnection, number: int) -> bool:
 
 
 def _subscribed(connection: ZmtpConnection, number: int) -> Names:
-    """Return the subscriptions that all messages of a publishing side must match, or () if checks are needed anyway."""
+    """Return the subscriptions that all messages of a publishing side must match.
+
+    Empty if the messages must be checked on the slow path.
+    """
     rows = connection.rows
     if not _is_publishing(connection, number) or not _is_simple(connection, number) or any(rows.zre_sides):
         return ()
@@ -149,7 +157,7 @@ def _subscribed(connection: ZmtpConnection, number: int) -> Names:
 
 
 def _is_silent(connection: ZmtpConnection, number: int) -> bool:
-    """Whether a side has sent no messages, or is a subscriber, whose messages are few."""
+    """Whether a side has sent no messages, or is a subscriber, which sends few."""
     messages = connection.streams[number].messages
     return messages.socket_type in SUBSCRIBERS or not (messages.message_count or messages.in_clear.open_frames)
 
@@ -160,7 +168,10 @@ def _is_judged(connection: ZmtpConnection, number: int) -> bool:
 
 
 def _reading(connection: ZmtpConnection, number: int, is_judged: bool) -> Reading | None:
-    """Return the reading of a side, if the fast path may read it."""
+    """Return the `Reading` of a side if the fast path may read this side, otherwise None.
+
+    `is_judged`: rules check its messages.
+    """
     stream = connection.streams[number]
     reading, assembly = stream.plain_reading(), stream.messages.in_clear
     if reading is None or reading.reader.position > LARGEST_PLACE:
@@ -179,7 +190,7 @@ def _is_simple(connection: ZmtpConnection, number: int) -> bool:
 
 
 def _is_asked_alone(connection: ZmtpConnection, number: int) -> bool:
-    """Whether messages of a side can be dissected without the other side."""
+    """Whether the messages of a side can be dissected without those of the other side."""
     payloads = connection.rows.payloads_of(connection.streams[number].messages.in_clear)
     return payloads is None or not (payloads.asks_about_all or payloads.has_asked(FOLLOWED))
 

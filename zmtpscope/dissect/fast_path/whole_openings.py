@@ -1,4 +1,4 @@
-"""Find new connections that open within one block like an earlier connection, from their SYN on, all at once."""
+"""Find new connections whose handshakes are complete within one block and equal a known opening, all at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from zmtpscope.dissect.tcp.directions import Directions
 
 
 def find(block: SegmentBlock, directions: Directions, pairs: Int64, openings: Openings) -> list[NewConnections]:
-    """Return the connections with known openings, among candidates with the directions `pairs`."""
+    """Return the new connections whose handshakes equal a known opening.
+
+    `pairs` are the two directions of each candidate.
+    """
     found: list[NewConnections] = []
     for path in openings.paths():
         rows, fits = _following(path, block, directions, pairs)
@@ -24,7 +27,10 @@ def find(block: SegmentBlock, directions: Directions, pairs: Int64, openings: Op
 
 
 def _following(path: Path, block: SegmentBlock, directions: Directions, pairs: Int64) -> tuple[Int64, Bool]:
-    """Return, by connection, the rows with the segments of a path, and whether it follows the path to its end."""
+    """Return the rows with the segments of a known opening, and which connections follow it to its end.
+
+    `path` is the opening, `pairs` are the two directions of each connection.
+    """
     rows, fits = _rows_on(path, directions, pairs)
     times, lengths = block.times[rows], block.stops[rows] - block.starts[rows]
     fits &= (times[1:] >= times[:-1]).all(axis=0) & (times[-1] < times[0] + LONGEST)
@@ -49,10 +55,9 @@ def _following(path: Path, block: SegmentBlock, directions: Directions, pairs: I
 
 
 def _rows_on(path: Path, directions: Directions, pairs: Int64) -> tuple[Int64, Bool]:
-    """Return, by connection, the rows that may carry the segments of a path, and whether its sides alternate like the
-    path.
+    """Return the rows that may carry the segments of a known opening, and for which connections they do.
 
-    Other rows are meaningless.
+    They do if the two sides send in the same order as in the opening. Rows of other connections are meaningless.
     """
     begins, carrying = directions.carrying_begins, np.append(directions.carrying_rows, 0)
     needed = np.array([[path.sides.count(side)] for side in (0, 1)])

@@ -1,1 +1,1 @@
-"""Records and message rows: as objects, as columns, and their writers."""
+"""Records and messages: as objects, as columns, and their writers."""

@@ -1,7 +1,7 @@
-"""The results of the analyser: records and tables of rows.
+"""The results of the analyser: records, and tables of messages and frames.
 
 A `Batch` holds the results of one block of packets: `MessageTable`s (columns, a row per message) and `Record`s (all
-others). Record order is by the packet that made a record decidable, then connection, side and stream offset.
+others). Record order is by the packet that completed a record, then connection, side and stream offset.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ from zmtpscope.zmtp.regime import Regime
 
 
 class Segments(NamedTuple):
-    """The positions of segments in files, in runs: a run is consecutive segments of one side."""
+    """The positions of segments in files.
+
+    `runs` has a column for each run of consecutive segments of one side; `places` has a column for each segment;
+    `octets` are those that no file has.
+    """
 
     runs: Int64
     """Columns: side (`side_number`), stream offset of the first octet, number of segments."""
@@ -48,8 +52,10 @@ def side_number(conn: int | None, side: int | None) -> int:
 
 
 class Unit(NamedTuple):
-    """The octets of one greeting or frame and its regime, from which its field tree can be made again. Without a
-    regime, `tree` is set."""
+    """The octets of one greeting or frame with its regime, from which the field tree can be made.
+
+    `slices` are the packets that carried them. Without a regime, `tree` is set.
+    """
 
     regime: Regime | None
     offset: int
@@ -75,7 +81,7 @@ RANKS = {
 
 
 class SharedFields(dict[str, Any]):
-    """Fields of equal events. `made` caches outputs of these fields."""
+    """The fields of several records that are equal. `made` caches outputs of these fields."""
 
     __slots__ = ("made",)
 
@@ -90,10 +96,10 @@ _COMMON = tuple(field.name for field in COMMON)
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """One record that is not a message row.
+    """One record that is neither message nor frame.
 
-    `stream` contains the fields of its connection or flow, if any; `own` the fields of its type after the common ones.
-    Records may share `own`, so it must not be changed.
+    `stream` contains the fields of its connection or flow, if any; `own` the fields that only its type has. Records may
+    share `own`, so it must not be changed.
     """
 
     type: str
@@ -114,7 +120,7 @@ class Record:
 
     @property
     def values(self) -> dict[str, Any]:
-        """Return every field of the record's type, in the order of `zmtpscope.records`."""
+        """All fields of the record, in the order of `zmtpscope.records`."""
         if self._values is None:
             self._values = {**dict(zip(_COMMON, self.common, strict=True)), **self.own}
         return self._values
@@ -126,10 +132,10 @@ class Record:
 
 
 class Arrangement(NamedTuple):
-    """A batch in record order: message rows as columns, and the records and frame rows between them.
+    """A batch in record order: messages as columns, and the records and frames between them.
 
-    Row i is row `places[i]` of all `tables` together. Each (place, item, index) of `between` precedes row `place`: a
-    record (index -1), or a frame row.
+    Message i is row `places[i]` of all `tables` together. Each (place, item, index) of `between` comes before message
+    `place`: a record (index -1), or the row `index` of a table of frames.
     """
 
     tables: list[MessageTable]
@@ -139,11 +145,13 @@ class Arrangement(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """The records that one block made decidable. Packet references index `files`.
+    """The records that one block of packets completed.
 
-    `records`, and the rows of each sender, are in record order. `facts` are for callers that compare connections
-    themselves. `segments`, if an index is wanted, belong to connections that speak ZMTP, from this and earlier blocks.
-    `until` is the end of the capture (ns) in the last batch of a run, otherwise 0.
+    - `files`: names of the capture files, which packet references index
+    - `records`, and the rows of each sender, are in record order
+    - `facts`: for callers that compare connections themselves
+    - `segments`: if an index is requested, segments of this and earlier blocks on connections that speak ZMTP
+    - `until`: the end of the capture (ns) in the last batch of a run, otherwise 0
     """
 
     files: list[str | None]
@@ -166,13 +174,13 @@ class Batch:
         return Batch(self.files, records=[each for each in self.records if each.type == type_])
 
     def in_order(self) -> Iterator[tuple[Record | MessageTable | FrameTable, int]]:
-        """Yield (Record, -1), or rows and the index of one, in record order."""
+        """Yield (record, -1), or (table, index of a row), in record order."""
         for item, low, high in self.ranges():
             for index in range(low, high):
                 yield item, index
 
     def ranges(self) -> Iterator[tuple[Record | MessageTable | FrameTable, int, int]]:
-        """Yield consecutive rows of a table together: (table, low, high) with `high` excluded, or (Record, -1, 0)."""
+        """Yield consecutive rows of a table together: (table, low, high) with `high` excluded, or (record, -1, 0)."""
         tables, places, between = self.arranged()
         table_of, row_of = tables_and_rows(tables, places)
         cuts = np.ones(len(places) + 1, np.bool_)
@@ -225,7 +233,7 @@ class Batch:
 
 
 def rows_in_order(tables: Sequence[MessageTable | FrameTable]) -> tuple[Int64, Int64]:
-    """Return the places of all rows in record order, and their ordinals."""
+    """Return the indexes that put the rows of all tables in record order, and their ordinals."""
     if not tables:
         nothing = np.empty(0, np.int64)
         return nothing, nothing
@@ -242,8 +250,10 @@ def rows_in_order(tables: Sequence[MessageTable | FrameTable]) -> tuple[Int64, I
 
 
 def order_of_record(record: Record) -> tuple[Order, str]:
-    """Return a sort key. Findings about one thing are sorted by id, because the order in which they are made depends
-    on where blocks end."""
+    """Return a sort key for the order of records.
+
+    Findings about one thing are sorted by id, because the order in which they are made depends on where blocks end.
+    """
     return record.order, record.own["id"] if record.type == "finding" else ""
 
 

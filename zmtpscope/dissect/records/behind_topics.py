@@ -1,7 +1,7 @@
-"""Read the content after the topic in single-frame messages, like `prices:{"bid": 1.1}`.
+"""Dissect the content after the topic in messages of one frame, like `prices:{"bid": 1.1}`.
 
-Messages are dissected before a subscription shows their topic. So this content is dissected again, without findings,
-and only as stateless formats (JSON, MessagePack).
+Messages are dissected before a subscription shows where their topic ends. The content is therefore dissected again,
+without findings, and only as stateless formats (JSON, MessagePack).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ IS_BETWEEN = np.isin(np.arange(256), list(BETWEEN))
 
 
 class BehindTopics:
-    """Reads content with the stateless dissectors of `registry`."""
+    """Dissects the content after topics with the stateless dissectors of `registry`."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -38,12 +38,12 @@ class BehindTopics:
 
     @cached_property
     def _begins(self) -> NDArray[np.bool_]:
-        """Return for each octet whether readable content may begin with it."""
+        """For each octet, whether content that a dissector claims may start with it."""
         asked = [each for each in self.registry.asked().dissectors if each.dissects_at_once]
         return np.array([any(each.may_begin(octet) for each in asked) for octet in range(256)])
 
     def read(self, table: MessageTable) -> None:
-        """Dissect published messages that no dissector has claimed."""
+        """Dissect the published messages in a table that no dissector has claimed."""
         found: dict[int, Dissected] = {}
         begin = 0
         for run in table.by_sender():
@@ -61,7 +61,7 @@ class BehindTopics:
                 table.texts[[*found]] = False
 
     def _read(self, run: MessageTable, topics: Int64, rows: Int64) -> Iterator[tuple[int, Dissected]]:
-        """Yield the rows with readable content, with the result."""
+        """Yield (row, result) for the `rows` whose content a dissector claims; `topics` are the sizes of topics."""
         starts = run.bodies - run.base
         for row in rows.tolist():
             frame, size = int(run.first[row]), int(topics[row])
@@ -90,7 +90,7 @@ class BehindTopics:
 
 
 def _first_octets(run: MessageTable, topics: Int64, rows: Int64) -> Int64:
-    """Return the first octet of each content, or the last of the topic if there is none."""
+    """Return the first octet of each content; the last of the topic if there is no content."""
     octets, frames = np.frombuffer(run.data, np.uint8), run.first[rows]
     starts = run.bodies[frames] - run.base
     places, last = starts + topics[rows], starts + run.sizes[frames] - 1
@@ -101,7 +101,7 @@ def _first_octets(run: MessageTable, topics: Int64, rows: Int64) -> Int64:
 
 
 def _behind_topics(run: MessageTable, topics: Int64) -> Int64:
-    """Return the rows of one complete frame with a topic and more octets that are not JSON."""
+    """Return the rows with one complete frame that has a topic and further octets, which are not JSON."""
     frames = run.first
     starts, sizes = run.bodies[frames] - run.base, run.sizes[frames]
     chosen = (run.last == frames) & (topics > 0) & (sizes > topics) & run.complete

@@ -1,4 +1,4 @@
-"""Columns: the values of one field by row, by logical type of `zmtpscope.records`.
+"""Columns: the values of one field for many rows, by logical type of `zmtpscope.records`.
 
 `column[row]` is a record's value; None if unknown. To read many values, use the arrays.
 """
@@ -30,7 +30,7 @@ def numbers(first: Int64, counts: Int64) -> Int64:
 
 class Column(Protocol):
     def __getitem__(self, row: int, /) -> Any:
-        """Return a value, None if unknown."""
+        """Return the value in a row, None if unknown."""
 
     def tolist(self) -> list[Any]:
         """Return the values of all rows."""
@@ -80,7 +80,7 @@ class Words:
 
 
 class JoinedOctets:
-    """Octets of several runs, numbered as if joined: run i begins at `begins[i]`."""
+    """Octets of several senders as if joined: those of sender i start at `begins[i]`."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self.pieces = pieces
@@ -97,7 +97,7 @@ class JoinedOctets:
         return begins
 
     def slice(self, start: int, size: int) -> bytes:
-        """Return octets, which must all be in the same run."""
+        """Return `size` octets from `start` on, which must all belong to one sender."""
         place = bisect_right(self._begins, start) - 1
         start -= self._begins[place]
         return self.pieces[place][start : start + size]
@@ -107,7 +107,7 @@ class JoinedOctets:
 class Octets:
     """A column of octets: `octets[starts[i] : starts[i] + sizes[i]]` for i = `index[row]`, null if not `known`.
 
-    Slices are in order.
+    The starts are ascending.
     """
 
     octets: JoinedOctets
@@ -143,7 +143,7 @@ class Octets:
 
 @dataclass(slots=True, eq=False)
 class Texts:
-    """A column of texts that were octets in network traffic (`to_text`)."""
+    """A column of texts, given as octets from network traffic (decoded by `to_text`)."""
 
     octets: Octets
 

@@ -13,9 +13,9 @@ from zmtpscope.zmtp.reader import FieldNode
 
 
 class Detail(NamedTuple):
-    """One greeting or frame: stream offset, octets, fields and packets.
+    """Octets, field tree and packets of one greeting, command or frame.
 
-    Unpacked contents follow the frames of a message; their `source` is 2 or more, and offsets count within it.
+    Unpacked contents follow the frames of a message; their `source` is 2 or more, and offsets count within them.
     """
 
     offset: int
@@ -28,10 +28,10 @@ class Detail(NamedTuple):
 
 
 def details(item: Record | MessageTable | FrameTable, index: int) -> Iterator[Detail]:
-    """Yield the greeting, command or frames of a record in stream order.
+    """Yield octets, field trees and packets of a record: its greeting, its command, or each of its frames.
 
-    Requires `Options.details`. Skips frames whose octets were not kept, and records without octets (findings, gaps,
-    connections). Of a leftover, yields the first octets.
+    `index` is the row if `item` is a table. Requires `Options.details`. Frames whose octets were not kept are skipped,
+    and records without octets (findings, gaps, connections) yield none. A leftover yields its first octets.
     """
     if isinstance(item, Record):
         unit = item.unit
@@ -77,7 +77,7 @@ def _not_understood(values: dict[str, Any]) -> Detail:
 
 
 def put_inside(tree: FieldNode, nodes: list[FieldNode], start: int, body: bytes) -> None:
-    """Show the body of a frame, at offset `start`, as the fields of its payload."""
+    """Replace the body of a frame, at offset `start`, by the field tree of its payload."""
     inside = tiled(nodes, start, body)
     leaf = next((leaf for leaf in tree.leaves() if leaf.start == start and leaf.length == len(body)), None)
     if inside and leaf is not None:

@@ -1,7 +1,7 @@
-"""Facts about one connection or flow, for findings about several: plain values that can be pickled.
+"""Facts about one connection or flow, for comparison with others: plain values that can be pickled.
 
-They are sorted by the ordinal of `arrival`, the deciding segment, in the run that counted it. Other times are `Stamp`s,
-because ordinals of different workers cannot be compared.
+They are sorted by the ordinal of `arrival`, the segment that showed the fact. Other times are `Stamp`s, because
+ordinals of different workers cannot be compared.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ConnectionIdentity(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """A closed TCP connection that was established, and whose SYN was captured in `start`."""
+    """A closed TCP connection that was established, and whose SYN was captured at `start`."""
 
     arrival: Arrival
     pair: bytes
@@ -42,7 +42,7 @@ class Connected(NamedTuple):
 class Attempt(NamedTuple):
     """A closed TCP connection with a captured SYN that was not established, or a stray answer.
 
-    `outcome` is a key of `attempts.FINDING_BY_OUTCOME`; `last` is the client's last SYN of `syns`, which have the
+    `outcome` is a key of `attempts.FINDING_BY_OUTCOME`. `last` is the last of the client's `syns` SYNs, which have the
     sequence number `initial`.
     """
 
@@ -56,7 +56,7 @@ class Attempt(NamedTuple):
 
     @property
     def asked(self) -> bytes:
-        """Address and port of the client, and the sequence number of its SYN."""
+        """Key of an attempt: address and port of the client, and the sequence number of its SYN."""
         key = self.connection.key
         return key[: len(key) // 2 - 2] + key[-4:-2] + self.initial.to_bytes(4)
 
@@ -66,19 +66,19 @@ class Attempt(NamedTuple):
 
 
 def pair_of(key: bytes) -> bytes:
-    """Return the addresses of a client and its server, and the server's port."""
+    """Return the addresses of client and server, and the server's port, as octets. `key` is a flow key."""
     return key[:-4] + key[-2:]
 
 
 class GaveWay(NamedTuple):
-    """A connection evicted for a newer one. `arrival` is its last packet."""
+    """An open connection that was evicted for a newer one. `arrival` is its last packet."""
 
     arrival: Arrival
     connection: ConnectionIdentity
 
 
 class ClockWentBack(NamedTuple):
-    """`times` packets of a block are older than the packet before them on their connection.
+    """Packets of a block are older than the packet before them on their connection, `times` packets in all.
 
     The largest step is `ns`, at packet `most`; the last one is at `arrival`.
     """
@@ -90,8 +90,10 @@ class ClockWentBack(NamedTuple):
 
 
 class Relayed(NamedTuple):
-    """A closed connection by which a client asked a proxy for `target`. `refusal` is the proxy's reason, or None if
-    ZMTP followed. `client` is a side."""
+    """A closed connection on which a client asked a proxy for the endpoint `target`.
+
+    `refusal` is the proxy's reason, or None if ZMTP followed. `client` is a side, 0 or 1.
+    """
 
     arrival: Arrival
     connection: ConnectionIdentity
@@ -102,10 +104,10 @@ class Relayed(NamedTuple):
 
 
 class WithoutZmtp(NamedTuple):
-    """A closed connection of a TLS client, or WebSocket without ZWS.
+    """A closed connection of a TLS client, or of a WebSocket without ZWS. It matters if other clients speak ZMTP there.
 
-    It matters if others speak ZMTP to the same endpoint. `client` is a side, `finding` the id of the finding, `status`
-    the HTTP response, if any, and `closed_by` the side that closed first, if any.
+    `client` is a side, `finding` the id of the finding, `status` the HTTP response, if any, and `closed_by` the side
+    that closed first, if any.
     """
 
     arrival: Arrival
@@ -117,17 +119,18 @@ class WithoutZmtp(NamedTuple):
 
 
 class Spoke(NamedTuple):
-    """The first ZMTP connection to an endpoint in this run."""
+    """A connection to an endpoint is ZMTP, the first one in this run."""
 
     arrival: Arrival
     endpoint: Endpoint
 
 
 class Origin(NamedTuple):
-    """How a connection began. `listener` is the side that accepted it; if None, `stream` is that of the first sender.
+    """How a connection began.
 
-    `initial` is the sequence number of the client's SYN, or -1. A TCP connection captured in two places under two
-    addresses (NAT) has the same number in both.
+    `listener` is the side that accepted it; if None, `stream` is that of the first sender. `initial` is the sequence
+    number of the client's SYN, or -1. A TCP connection captured in two places under two addresses (NAT) has the same
+    number in both.
     """
 
     stream: Stream
@@ -145,7 +148,7 @@ class Origin(NamedTuple):
 
 
 class Located(NamedTuple):
-    """A greeting or command at offsets `start..stop` of `source`."""
+    """Where a greeting or command is: at the offsets `start..stop` of `source`; `record` is its record type."""
 
     side: int
     source: int
@@ -155,9 +158,10 @@ class Located(NamedTuple):
 
 
 class ConnectionFact(NamedTuple):
-    """A fact about a connection that may matter to others. `kind` is a key of `endpoints.EVALUATE`.
+    """A fact about a connection that may matter to others.
 
-    `unit` is its greeting or command (for a closed connection, the first greeting). `value` depends on the kind.
+    `kind` is a key of `endpoints.EVALUATE`, and determines the type of `value`. `unit` is the greeting or command that
+    shows the fact (for a closed connection, the first greeting).
     """
 
     arrival: Arrival
@@ -183,9 +187,9 @@ class Close(NamedTuple):
 
 
 class ZreSide(NamedTuple):
-    """A side on which one ZRE node sends to another.
+    """The side of a connection on which one ZRE node sends to another.
 
-    `uuid` is the id of the sending node, `server` the endpoint that it connected to. `whole`: the side was captured
+    `uuid` is the id of the sending node, `server` the endpoint to which it connected. `whole`: the side was captured
     from its start.
     """
 
@@ -197,7 +201,7 @@ class ZreSide(NamedTuple):
 
 
 class ZreCommand(NamedTuple):
-    """A command of a node: `length` octets at offset `unit` of `source`. `lossy`: octets were lost before it."""
+    """A ZRE command: `length` octets at offset `unit` of `source`. `lossy`: octets were lost before it."""
 
     arrival: Arrival
     sender: ZreSide
@@ -209,7 +213,7 @@ class ZreCommand(NamedTuple):
 
 
 class ZreClose(NamedTuple):
-    """The end of a connection on which a node sent. `captured`: the end was captured."""
+    """The end of a connection on which a ZRE node sent. `captured`: a FIN or RST was captured."""
 
     arrival: Arrival
     sender: ZreSide
@@ -217,7 +221,7 @@ class ZreClose(NamedTuple):
 
 
 class ZreBeacon(NamedTuple):
-    """A beacon of a node. The datagram itself decides the fact, and `stream` is that of its flow."""
+    """A beacon of a ZRE node. `arrival` is its own datagram, and `stream` is that of its flow."""
 
     arrival: Arrival
     stream: Stream
@@ -240,17 +244,17 @@ Fact = (
 
 
 def reference(stream: Stream, side: int, source: int, start: int, record: str) -> str:
-    """Identify a record of a connection, as in `refs`."""
+    """Return the identity of a record of a connection, as in `refs`."""
     return f"{stream.conn_id}/{side}/{source}/{start}/{record}"
 
 
 def origin_of(connection: Connection, stream: Stream) -> Origin:
-    """Describe the connection that a fact is about; `stream` is that of side 0."""
+    """Return how a connection began; `stream` is that of side 0."""
     return Origin(stream, stamp(connection.start), connection.listener, connection.tcp[0].initial)
 
 
 def end_facts(connection: Connection) -> list[Fact]:
-    """Return facts about the end of a connection, and the outcome of the attempt to connect."""
+    """Return facts about the end of a connection, and about the attempt to connect."""
     facts: list[Fact] = []
     start = stamp(connection.start)
     identity = ConnectionIdentity(connection.key, start, connection.incarnation, connection.number)

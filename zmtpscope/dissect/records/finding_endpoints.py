@@ -1,4 +1,4 @@
-"""Endpoints of one kind of finding, with count, first packet and clients, in bounded memory."""
+"""Count one kind of finding by endpoint, with first packet and clients, in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_CLIENTS = 1024
 
 @dataclass(slots=True)
 class AtEndpoint:
-    """Findings of one kind at one endpoint."""
+    """The findings of one kind at one endpoint: their number, the first packet, and the clients."""
 
     first: Stamp
     hint: str | None
@@ -27,7 +27,7 @@ class AtEndpoint:
 
 @dataclass(slots=True)
 class FindingEndpoints:
-    """The first `MAX_ENDPOINTS` endpoints of one kind of finding."""
+    """Counts findings of one kind at up to `MAX_ENDPOINTS` endpoints; further ones are counted together."""
 
     endpoints: dict[Endpoint, AtEndpoint] = field(default_factory=dict)
     elsewhere: int = 0
@@ -35,7 +35,7 @@ class FindingEndpoints:
     clients: int = 0
 
     def add(self, count: int, endpoint: Endpoint, client: str, packet: Stamp, hint: str | None) -> None:
-        """Add findings about `client` and `endpoint`; the first has this `packet` and `hint`."""
+        """Add `count` findings about a client and an endpoint. The first finding gives packet and hint."""
         found = self.endpoints.get(endpoint)
         if found is None:
             if len(self.endpoints) == MAX_ENDPOINTS:

@@ -1,4 +1,4 @@
-"""Octets that belong to no unit, until they are written: lost by the capture, or left over.
+"""Gaps and leftovers that are not written yet: octets that the capture lost, or that cannot be parsed.
 
 A record is made once the extent of the octets is known, and the connection is known to be ZMTP.
 """
@@ -39,7 +39,10 @@ FIRST = 32
 
 
 class Gap(NamedTuple):
-    """Octets lost within the stream offsets `start..stop`."""
+    """Octets lost within the stream offsets `start..stop`.
+
+    `decided` is the segment that showed the loss, `resumed_at` the offset at which parsing resumes, or None.
+    """
 
     start: int
     stop: int
@@ -54,9 +57,9 @@ class Gap(NamedTuple):
 
 
 class Leftover(NamedTuple):
-    """Captured octets within `start..stop` that belong to no unit.
+    """Captured octets within `start..stop` that belong to no greeting, command or frame.
 
-    `decided` is the segment with the first of them, with the ordinal of the segment that decided their extent.
+    `decided` is the segment with the first of them, with the ordinal of the segment that showed their extent.
     `between_units` is as in `Skipped`. `data` are the first octets, at most `FIRST`, or None if they must stay hidden.
     """
 
@@ -73,9 +76,10 @@ class Leftover(NamedTuple):
         return self._replace(stop=last.stop, octets=octets, reason=MANY_LEFTOVERS)
 
     def joined(self, following: Leftover) -> Leftover | None:
-        """Join two leftovers, or return None if they belong in two records.
+        """Return this leftover joined with the following one; None if they need two records.
 
-        Joined if the same segment decided both, kind and reason are equal, and nothing or whole units are between them.
+        They are joined if the same segment decided both, kind and reason are equal, and nothing or only complete frames
+        are between them.
         """
         start, stop, octets, kind, reason, decided, between_units, data = self
         if (
@@ -103,8 +107,10 @@ class Pending(Generic[T]):
         self.waiting[side].append(item)
 
     def drain(self, since: int | None) -> list[tuple[int, T]]:
-        """Return (side, item) that can be written now. `since` is the ordinal of the segment that showed ZMTP; None:
-        nothing is written yet."""
+        """Remove and return (side, item) of those that can be written now.
+
+        `since` is the ordinal of the segment that showed that the connection is ZMTP; None: nothing can be written yet.
+        """
         if not (self.waiting[0] or self.waiting[1]):
             return []
         taken: list[tuple[int, T]] = []

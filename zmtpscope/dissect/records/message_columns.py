@@ -1,6 +1,6 @@
-"""The columns of message rows: every field is derived here (docs/decisions/columns.md).
+"""The columns of messages: every field of messages is derived here (docs/decisions/columns.md).
 
-`octets` joins the octets kept of all senders. The body of frame j has `sizes[j]` octets; the first `held[j]` of them
+`octets` joins the kept octets of all senders. The body of frame j has `sizes[j]` octets; the first `held[j]` of them
 were kept, at `octets[starts[j]:]`.
 """
 
@@ -62,12 +62,16 @@ DEFAULT = Options()
 
 
 def is_enveloped(run: MessageTable | Sender) -> bool:
-    """Whether frames before an empty frame are an envelope, by socket types (wire.md 10.1)."""
+    """Return whether the frames before an empty frame are an envelope, by the socket types of both sides (wire.md
+    10.1)."""
     return not REQUESTERS.isdisjoint((run.socket_type, run.peer_socket_type))
 
 
 def delimiters(sizes: Int64, first: Int64, last: Int64) -> Int64:
-    """Return the first empty frame of each message `first..last`, or `last`."""
+    """Return the first empty frame of each message; its last frame if there is none.
+
+    Message i has the frames `first[i]..last[i]`.
+    """
     is_empty = sizes == 0
     empty = np.append(np.flatnonzero(is_empty), len(sizes))
     in_front = np.cumsum(is_empty) - is_empty
@@ -76,7 +80,10 @@ def delimiters(sizes: Int64, first: Int64, last: Int64) -> Int64:
 
 
 def behind_envelopes(sizes: Int64, first: Int64, last: Int64) -> Int64:
-    """Return the frame after the delimiter of each message, or its first frame if it has no delimiter."""
+    """Return the frame after the delimiter of each message; its first frame if it has no delimiter.
+
+    Message i has the frames `first[i]..last[i]`.
+    """
     if not sizes[first].any() and (first < last).all():  # as sent by REQ, and in most replies
         return first + 1
     delimiter = delimiters(sizes, first, last)
@@ -85,14 +92,16 @@ def behind_envelopes(sizes: Int64, first: Int64, last: Int64) -> Int64:
 
 
 def after_empty(sizes: Int64, first: Int64, last: Int64) -> Int64:
-    """Return `first`, or the frame after it if it is empty and not the last: DEALER and ROUTER applications send their
-    own delimiter."""
+    """Return the second frame of each message if the first one is empty and not the only one, otherwise the first.
+
+    Applications with DEALER and ROUTER send delimiters themselves. Message i has the frames `first[i]..last[i]`.
+    """
     found: Int64 = first + ((sizes[first] == 0) & (first < last))
     return found
 
 
 def content_frames(run: MessageTable) -> Int64:
-    """Return the first frame of each message that is not an address, delimiter, topic or group."""
+    """Return the first content frame of each message: after addresses and delimiter, or after topic or group."""
     if is_enveloped(run):
         return behind_envelopes(run.sizes, run.first, run.last)
     if run.socket_type in GROUPED:
@@ -101,8 +110,10 @@ def content_frames(run: MessageTable) -> Int64:
 
 
 def content_among(sizes: Int64, first: Int64, last: Int64, enveloped: Bool, grouped: Bool) -> Int64:
-    """Find the content as `content_frames` does, for messages of many sides, which are `enveloped`, `grouped` (a
-    topic or group first), or neither."""
+    """Return the first content frame of each message of many sides.
+
+    `enveloped`: the message has an envelope. `grouped`: its first frame is a topic or group.
+    """
     content = after_empty(sizes, first, last)
     if grouped.any():
         content = np.where(grouped, np.minimum(first + 1, last), content)
@@ -112,9 +123,10 @@ def content_among(sizes: Int64, first: Int64, last: Int64, enveloped: Bool, grou
 
 
 class Made(NamedTuple):
-    """Dissector results of messages, by row.
+    """The payloads of messages, by row.
 
-    Without a reference to the batch's columns: the reference cycle would keep a batch until the garbage collector runs.
+    It does not refer to the columns of the batch: the reference cycle would keep a batch until the garbage collector
+    runs.
     """
 
     tables: Sequence[MessageTable]
@@ -122,17 +134,17 @@ class Made(NamedTuple):
     places: Int64
 
     def of(self, row: int) -> Dissected | None:
-        """Parse JSON if necessary; return None without a result."""
+        """Return the payload of a message, parsing JSON if necessary; None without a payload."""
         table, place = table_and_row(self.tables, self.begins, int(self.places[row]))
         return table.made(place)
 
     def tolist(self) -> list[Dissected | None]:
-        """Return the results; None for JSON that is not parsed yet."""
+        """Return the payloads of all rows; None for JSON that is not parsed yet."""
         found = self.in_tables()
         return [found[place] for place in self.places.tolist()]
 
     def in_tables(self) -> list[Dissected | None]:
-        """Return the same values in the order of tables."""
+        """Return the payloads in the order of tables."""
         found: list[Dissected | None] = []
         for table in self.tables:
             found += [None] * len(table) if table.payloads is None else table.payloads
@@ -162,7 +174,7 @@ class Payloads:
         return {"protocol": made.protocol, "summary": made.summary, "fields": made.fields}
 
     def text(self, row: int) -> str:
-        """Return the summary of plain text."""
+        """Return the summary of a message of plain text."""
         texts, behind = self.texts, int(self.texts.index[row]) + 1
         frames = range(behind - int(self.counts[row]), behind)[:LONGEST_SUMMARY]
         places = [(int(texts.starts[frame]), int(texts.sizes[frame])) for frame in frames]
@@ -174,7 +186,7 @@ class Payloads:
 
 
 class MessageColumns(RowColumns[MessageTable]):
-    """Message rows. `options` only limit the body octets shown."""
+    """The messages of several tables as columns. `options` only limit the body octets shown."""
 
     def __init__(
         self,
@@ -198,7 +210,7 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def first_in_tables(self) -> Int64:
-        """First frame of each message, in the order of tables and of frames."""
+        """The first frame of each message, in the order of tables and of frames."""
         first = self.joined("first")
         if len(self.tables) <= 1:
             return first
@@ -241,7 +253,7 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def is_kept(self) -> Bool:
-        """Return of which messages all octets were kept, apart from empty frames at the end."""
+        """Whether all octets of a message were kept, apart from empty frames at the end."""
         first, last = self.first, self.last
         is_kept: Bool = self.bodies[first] >= self.bases[first]
         is_kept &= self.sizes[last] <= self.stops[last] - self.bodies[last]
@@ -269,21 +281,21 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def held(self) -> Int64:
-        """Body octets kept of each frame."""
+        """How many body octets of each frame were kept."""
         if self.is_kept.all():
             return self.sizes
         room = self.octets.ends[self.frame_senders] - self.starts
         return np.where(self.are_there, np.minimum(self.sizes, room), 0)
 
     def _totals(self, of_frames: NDArray[Any]) -> NDArray[np.uint64]:
-        """Sum by message. Frames do not overlap, so sizes sum to less than 2^64."""
+        """Return the sum of a frame column for each message. Frames do not overlap, so sizes sum to less than 2^64."""
         edges = np.concatenate((np.zeros(1, np.uint64), np.cumsum(of_frames.astype(np.uint64))))
         totals: NDArray[np.uint64] = edges[self.last + 1] - edges[self.first]
         return totals
 
     @cached_property
     def body_octets(self) -> Int64:
-        """Count the captured body octets of each message."""
+        """The number of captured body octets of each message."""
         if not len(self):
             return NOTHING
         there = np.maximum(self.of_each(lambda sender: sender.end)[self.frame_senders] - self.bodies, 0)
@@ -294,7 +306,7 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def _shown(self) -> tuple[Int64, NDArray[np.int8]]:
-        """Return octets to show of each frame, and `kept` of each row."""
+        """For each frame, how many body octets are shown; for each row, how much of its bodies is shown (`kept`)."""
         options, lengths = self.options, self.held
         if options.bodies == "none":
             return lengths, np.zeros(len(self), np.int8)
@@ -318,12 +330,12 @@ class MessageColumns(RowColumns[MessageTable]):
 
     @cached_property
     def is_enveloped(self) -> Bool:
-        """Return which messages have an envelope, by the socket types of both sides."""
+        """Whether each message has an envelope, by the socket types of both sides."""
         return self.of_senders(is_enveloped).astype(np.bool_)
 
     @cached_property
     def content(self) -> Int64:
-        """First frame that is not an address, delimiter, topic or group."""
+        """The first content frame of each message: after addresses and delimiter, or after topic or group."""
         grouped = self.of_senders(lambda sender: sender.socket_type in GROUPED).astype(np.bool_)
         return content_among(self.sizes, self.first, self.last, self.is_enveloped, grouped)
 
@@ -332,7 +344,7 @@ class MessageColumns(RowColumns[MessageTable]):
         return self._optional("topics", NO_TOPIC, np.int64)
 
     def _optional(self, name: str, nothing: int, type_: type) -> NDArray[Any]:
-        """Return a row array, with the value `nothing` for rows of tables without it."""
+        """Return the row array `name`, with the value `nothing` for rows of tables that lack it."""
         columns = [getattr(table, name) for table in self.tables]
         if all(column is None for column in columns):
             return np.full(len(self), nothing, type_)
@@ -364,7 +376,7 @@ class MessageColumns(RowColumns[MessageTable]):
         return Lists(Octets(self.octets, self.starts, lengths, frames), edges, known)
 
     def envelope(self) -> Lists:
-        """Return the frames before the delimiter, if all of them were kept."""
+        """Return the frames before the delimiter of each message, if all of them were kept."""
         first = self.first
         if not self.is_enveloped.any():
             items = Octets(self.octets, NOTHING, NOTHING, NOTHING)
@@ -380,7 +392,7 @@ class MessageColumns(RowColumns[MessageTable]):
         return Lists(Texts(Octets(self.octets, self.starts, self.held, frames)), edges, known)
 
     def topic(self) -> Texts:
-        """Return the start of the first frame, after the mark of a subscription."""
+        """Return the topic of each message: the start of its first frame, after the mark of a subscription."""
         known = self.topic_sizes != NO_TOPIC
         if not known.any():
             return Texts(Octets(self.octets, NOTHING, NOTHING, np.zeros_like(self.places), known))
@@ -392,13 +404,13 @@ class MessageColumns(RowColumns[MessageTable]):
         return Texts(Octets(self.octets, starts, sizes, self.places, known))
 
     def payload(self) -> Payloads:
-        """Return the payloads: at most `LONGEST_JSON` octets of a frame, enough for any summary."""
+        """Return the payloads. At most `LONGEST_JSON` octets of a frame are read, enough for any summary."""
         texts = Octets(self.octets, self.starts, np.minimum(self.held, LONGEST_JSON), self.last)
         return Payloads(self.inside, texts, self.last - self.content + 1, self.made)
 
 
 def columns_of_rows(batch: Batch, options: Options) -> RowColumns[Any] | None:
-    """Return the columns of a batch of one record type; None if its records are no rows."""
+    """Return the columns of a batch of messages or frames; None for other record types."""
     if batch.messages:
         return MessageColumns.of(batch, options)
     return FrameRowColumns.of(batch) if batch.frames else None
@@ -411,7 +423,10 @@ def columns_of_table(table: MessageTable | FrameTable, files: Sequence[str | Non
 
 
 def first_of(first: Int64, counts: Int64, known: Bool) -> tuple[Int64, Int64]:
-    """Return the frames of known messages, `counts` from `first` on, and where each message begins among them."""
+    """Return the frames of the known messages, joined, and where those of each message start.
+
+    Message i has `counts[i]` frames from `first[i]` on.
+    """
     if not known.all():
         counts = np.where(known, counts, 0)
     return numbers(first, counts), np.append(0, np.cumsum(counts))

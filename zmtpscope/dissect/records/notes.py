@@ -1,4 +1,4 @@
-"""Findings and pairs of ZRE nodes, before they become records."""
+"""Findings, and pairs of ZRE nodes, before they become records."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from zmtpscope.zmtp.reader import Finding
 
 
 class Note(NamedTuple):
-    """A finding on `side` (None: on neither).
+    """A finding before it becomes a record.
 
-    `at` is the packet that it is about, `decided` the ordinal of the segment that made it decidable; `refs` are
-    records. A finding without a stream offset is sorted to offset `unit` of `source`.
+    - `side`: None for neither side
+    - `at`: the packet that it is about
+    - `decided`: ordinal of the segment that showed it
+    - `refs`: identities of records
+    - `unit`, `source`: the offset by which it is sorted, if it has no stream offset
+    - `events`: how many events it stands for, up to the packet `last`
     """
 
     side: int | None
@@ -33,7 +37,7 @@ class Note(NamedTuple):
 
 
 class ZrePair(NamedTuple):
-    """Two ZRE nodes that became a pair by the message at offset `unit`; `values` are record fields."""
+    """Two ZRE nodes that became a pair by the message at offset `unit`; `values` are the fields of the record."""
 
     stream: Stream
     at: Stamp

@@ -1,7 +1,7 @@
 """Pass the messages of one side to the payload dissectors that may claim them.
 
-The columns decide first: the first octet of the first content frame and the number of frames select the dissectors, so
-an unclaimed message costs almost nothing.
+Columns select the dissectors: the first octet of the first content frame, and the number of frames. An unclaimed
+message therefore costs almost nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LARGEST = 16 << 20
 
 
 def side_payloads(options: Options, is_meant: Callable[[DecodeAs], bool]) -> SidePayloads | None:
-    """Return the dissectors for a side, if any.
+    """Return the dissectors for a side, or None.
 
     `is_meant` returns whether a decode-as rule covers this side. Rules about a topic always apply.
     """
@@ -55,7 +55,7 @@ class SideFacts(NamedTuple):
 
 
 class PayloadRows:
-    """The payloads of one side. Call `take` with its runs in stream order."""
+    """Dissects the payloads of one side. Call `take` with tables of its messages in stream order."""
 
     def __init__(self, options: Options, side: SidePayloads) -> None:
         self.options = options
@@ -68,7 +68,7 @@ class PayloadRows:
 
     @property
     def wants_rows(self) -> bool:
-        """Whether rows are needed. Rows that the output does not need can still cause findings."""
+        """Whether messages must be dissected. Even if no output needs them, they can cause findings."""
         return not self.side.left_alone
 
     @property
@@ -77,7 +77,7 @@ class PayloadRows:
 
     @property
     def asks_about_all(self) -> bool:
-        """Whether every message goes to a dissector."""
+        """Whether a dissector needs every message."""
         return bool(self.side.forced) or self.side.wants_all
 
     @property
@@ -88,9 +88,9 @@ class PayloadRows:
         return any(name in names for name in self.side.made)
 
     def take(self, run: MessageTable, sender: SideFacts) -> list[range]:
-        """Dissect the messages of a run: set `run.payloads`, `run.json` and `run.texts`.
+        """Dissect the messages of a table: set `run.payloads`, `run.json` and `run.texts`.
 
-        Returns the stream offsets of frames with passwords, which are starred in `run`.
+        Returns the stream offsets of frames with passwords, which become asterisks in `run`.
         """
         self.side.judging = not self.options.reads_payloads(run.socket_type)
         count, asked = len(run.first), self._rows_to_ask(run, sender)
@@ -123,7 +123,7 @@ class PayloadRows:
     def _rows_to_ask(self, run: MessageTable, sender: SideFacts) -> AskedRows:
         """Return the messages to dissect.
 
-        JSON is left out, unless dissection might stop before it, or a dissector must see a loss before it.
+        JSON is left out, unless dissection might stop before it, or a dissector must be informed of a loss before it.
         """
         side, wanted = self.side, self._wanted
         if wanted.claims and not self.unseen and int(run.offsets[-1]) < self._whole_to(sender) and side.recognises_json:
@@ -133,8 +133,10 @@ class PayloadRows:
         return asked_rows(run, side.shapes, wanted)
 
     def _reaches_each(self, rows: list[int], count: int) -> bool:
-        """Whether at most `MAX_UNCLAIMED` messages lie before each claimed row, so that dissection reaches all
-        `rows`."""
+        """Whether at most `MAX_UNCLAIMED` messages lie before each of `rows`, so that all of them are dissected.
+
+        `count` is the number of messages.
+        """
         unclaimed = self.side.unclaimed
         if unclaimed + count <= MAX_UNCLAIMED:
             return True
@@ -155,9 +157,9 @@ class PayloadRows:
     def _ask(
         self, run: MessageTable, sender: SideFacts, asked: AskedRows, found: list[Dissected | None], behind: int
     ) -> int:
-        """Dissect from row `behind` on into `found`; return the row at which it stopped.
+        """Dissect messages from row `behind` on, and put the results in `found`.
 
-        It stops where a dissector wants all messages, or at the end.
+        Returns the row at which it stopped: where a dissector needs all messages, or after the last one.
         """
         side, count, wanted_all = self.side, len(run.first), self.side.wants_all
         whole_to = self._whole_to(sender)
@@ -198,7 +200,10 @@ class PayloadRows:
         return count
 
     def _take_claims(self, run: MessageTable, asked: AskedRows, whole_to: int) -> bool:
-        """Claim all messages of a run if claiming them is the only effect; return whether it is."""
+        """If claims are the only effect of dissecting the messages, claim them and return True.
+
+        No octets are missing before the stream offset `whole_to`.
+        """
         if not asked.rows or asked.json or asked.unknown or self.unseen or asked.begins[-1] >= whole_to:
             return False
         candidates = [self.side.shapes.candidates_at_once(shape) for shape in asked.shapes]
@@ -215,26 +220,31 @@ class PayloadRows:
         return True
 
     def has_seen_all(self, sender: SideFacts) -> bool:
-        """Whether no octets are missing before the sender's next message."""
+        """Whether no octets are missing between the last dissected message and the sender's next one."""
         return not self.unseen and self._whole_to(sender) == sys.maxsize
 
     def take_claims(
         self, count: int, places: Sequence[int], message: Callable[[int], tuple[Candidates, bytes]], begin: int
     ) -> None:
-        """Pass complete messages to the dissectors. No octets are missing before them; the last claimable one begins
-        at stream offset `begin`."""
+        """Pass `count` complete messages to the dissectors, as in `SidePayloads.take_claims`.
+
+        No octets are missing before them; the last message that may be claimed starts at stream offset `begin`.
+        """
         self.side.take_claims(count, places, message)
         self.seen_to = begin
 
     def take_json(self, octets: int, behind: int, begin: int) -> None:
-        """Pass JSON messages to the dissectors. No octets are missing before them; the last begins at `begin`, and
-        `behind` undissected messages follow it."""
+        """Pass JSON messages to the dissectors; `octets` is their total size.
+
+        No octets are missing before them. The last one starts at stream offset `begin`, and `behind` messages that need
+        no dissection follow it.
+        """
         self.side.take_json(octets)
         self.side.pass_by(behind)
         self.seen_to = begin
 
     def _pass_by(self, run: MessageTable, asked: AskedRows, low: int, high: int) -> None:
-        """Skip the rows `low..high` (high excluded); some may be JSON or unknown."""
+        """Skip the messages `low..high` (high excluded), some of which may be JSON or not kept."""
         first, behind = bisect_left(asked.json, low), bisect_left(asked.json, high)
         if first < behind:
             last = asked.json[behind - 1]
@@ -245,7 +255,7 @@ class PayloadRows:
             self.unseen = True
 
     def _whole_to(self, sender: SideFacts) -> int:
-        """Return the offset of the first loss after the last dissected message."""
+        """Return the stream offset of the first loss after the last dissected message."""
         if not self.seen_to and not sender.is_from_the_start:
             return 0
         place = bisect_left(sender.holes, self.seen_to)

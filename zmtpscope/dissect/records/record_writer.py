@@ -63,7 +63,11 @@ class RecordWriter:
         own: dict[str, Any],
         unit: Unit | None = None,
     ) -> Record:
-        """Make a record about packet `at`, decided by the segment `ordinal` and sorted to `offset`."""
+        """Make a record about the packet `at`.
+
+        It is sorted by the segment `ordinal`, which completed it, and by `offset`; `own` are the fields that only its
+        type has.
+        """
         side = NEITHER if stream.side is None else stream.side
         place = place_of(stream) if self.sink.decided_by is None else self.sink.decided_by
         order = ordinal, place, side, own.get("source") or 0, offset, RANKS[type_]
@@ -71,7 +75,7 @@ class RecordWriter:
         return Record(type_, order, stream, at.time, self.sink.file(packet), packet & PACKET_MASK, own, unit)
 
     def reference(self, side: int, source: int, start: int, record: str) -> str:
-        """Identify a record of this connection, as in `refs`."""
+        """Return the identity of a record of this connection, as in `refs`."""
         return reference(self.whole, side, source, start, record)
 
     def event(
@@ -84,14 +88,18 @@ class RecordWriter:
         ordinal: int,
         unit: Unit | None,
     ) -> None:
-        """Write a greeting or command: its first octet arrived with `first`, and `octets` were captured."""
+        """Write a greeting or command.
+
+        Its first octet arrived with `first`, the segment `ordinal` completed it, and `octets` of it were captured (all
+        if `whole`).
+        """
         count_event(self.sink.summary, event)
         if self.is_writing:
             own = fields_of(event, octets, whole=whole)
             self.sink.put(self._record(type_of(event), self.streams[side], first, ordinal, event.start, own, unit))
 
     def note(self, note: Note) -> None:
-        """Write a finding; from the eleventh of a kind on, only count it."""
+        """Write a finding. From the eleventh of its kind on, findings are only counted."""
         self._count(note, 1)
         if self.count_written(note.side, note.finding.id) > MAX_WRITTEN:
             self._keep_last((note.side, note.finding.id), note)
@@ -99,25 +107,28 @@ class RecordWriter:
             self._put_finding(note, note.unit, 1)
 
     def count_written(self, side: int | None, id_: str) -> int:
-        """Count a finding; return how many findings with this id its side has had."""
+        """Count a finding; return how many findings with this id the side has had."""
         count = self._counts[side, id_] = self._counts.get((side, id_), 0) + 1
         return count
 
     def note_repeats(self, note: Note, count: int) -> None:
-        """Count more findings of a kind written before; `note` is the last."""
+        """Add `count` to the number of findings of a kind already written; `note` is the last."""
         self._count(note, count)
         key = (note.side, note.finding.id)
         self._counts[key] = max(self._counts.get(key, 0), MAX_WRITTEN) + count
         self._keep_last(key, note)
 
     def _keep_last(self, key: tuple[int | None, str], note: Note) -> None:
-        """Keep the finding that is last by its position: the order of calls depends on where blocks end."""
+        """Keep the finding with the last position for `counted_findings`.
+
+        The order of calls depends on where blocks end.
+        """
         known = self._last.get(key)
         if known is None or _place(note) >= _place(known):
             self._last[key] = note
 
     def note_many(self, note: Note) -> None:
-        """Write one finding that represents several events."""
+        """Write one finding that stands for several events."""
         self._count(note, 1)
         if self.is_writing:
             self._put_finding(note, AT_THE_END, note.events)
@@ -126,7 +137,7 @@ class RecordWriter:
         return max(0, MAX_WRITTEN - self._counts.get((side, id_), 0))
 
     def _put_finding(self, note: Note, offset: int, count: int) -> None:
-        """Write a finding, which is sorted to `offset` if it has no stream offset."""
+        """Write a finding that stands for `count` findings. It is sorted to `offset` if it has no stream offset."""
         stream = self.whole if note.side is None else self.streams[note.side]
         offset = offset if note.finding.start is None else note.finding.start
         own = fields_of_finding(note, count)
@@ -136,7 +147,7 @@ class RecordWriter:
         count_finding(self.sink.summary, note.finding, count, self._endpoint, self._client, note.at)
 
     def counted_findings(self, ordinal: int) -> None:
-        """Write the last of each finding that was only counted."""
+        """Write the last one of each kind of finding that was only counted."""
         for key, note in self._last.items() if self.is_writing else ():
             last = note._replace(decided=ordinal, refs=())
             self._put_finding(last, AT_THE_END, self._counts[key] - MAX_WRITTEN)
@@ -150,7 +161,7 @@ class RecordWriter:
         self.sink.put(self._record("gap", self.streams[side], gap.decided, gap.decided.ordinal, gap.start, own))
 
     def stall(self, side: int, stall: Stall, ordinal: int) -> None:
-        """Write a stall, decided by the segment `ordinal`."""
+        """Write a stall of a side, which the segment `ordinal` ended."""
         self.sink.summary.stalls += stall.intervals
         self.sink.summary.stalled += stall.duration
         if self.is_writing:
@@ -163,14 +174,14 @@ class RecordWriter:
         return self._record("stall", self.streams[side], stall.begin, ordinal, stall.position, own)
 
     def outage(self, side: int, outage: Outage, ordinal: int) -> None:
-        """Write an outage, decided by the segment `ordinal`."""
+        """Write an outage of a side, which the segment `ordinal` ended."""
         self.sink.summary.outages += outage.intervals
         self.sink.summary.unacknowledged += outage.duration
         if self.is_writing:
             self.sink.put(self.outage_record(side, outage, ordinal))
 
     def losses(self, side: int, losses: Outage, ordinal: int) -> None:
-        """Write lost segments that were soon sent again and acknowledged."""
+        """Write the lost segments of a side that were soon sent again and acknowledged, as one record."""
         if self.is_writing:
             self.sink.put(self.outage_record(side, losses, ordinal))
 
@@ -194,12 +205,12 @@ class RecordWriter:
         self.sink.put(self._record("leftover", self.streams[side], at, at.ordinal, leftover.start, own))
 
     def datagram(self, first: Arrival, ordinal: int, offset: int, own: dict[str, Any], unit: Unit | None) -> None:
-        """Write a datagram; `own` contains the fields that only this record type has."""
+        """Write a datagram; `own` are the fields that only this record type has."""
         own = empty_own("datagram") | {"source": 0, "offset": offset} | own
         self.sink.put(self._record("datagram", self.streams[0], first, ordinal, offset, own, unit))
 
     def pair(self, first: Stamp, ordinal: int, unit: int, own: dict[str, Any]) -> None:
-        """Write a pair of ZRE nodes, which the message at offset `unit` completed."""
+        """Write a pair of ZRE nodes, completed by the message at offset `unit`."""
         if self.is_writing:
             self.sink.put(self._record("zre_pair", self.whole, first, ordinal, unit, empty_own("zre_pair") | own))
 
@@ -213,7 +224,10 @@ def type_of(event: Greeting | Command) -> str:
 
 
 def fields_of(event: Greeting | Command, octets: int, *, whole: bool) -> dict[str, Any]:
-    """Return the own fields of a greeting or command, of which `octets` were captured."""
+    """Return the fields that only greetings or commands have.
+
+    `octets` of the event were captured; `whole`: all of them.
+    """
     own = empty_own(type_of(event))
     own.update(source=event.regime.source, offset=event.start, length=octets, complete=whole)
     own.update(event.fields)
@@ -231,9 +245,10 @@ def put_events(
     streams: Sequence[Stream],
     firsts: Iterable[Arrival],
 ) -> None:
-    """Write events that equal an earlier one, once for each of several streams, with these own fields.
+    """Write an event that several streams have in common, once for each of them.
 
-    `firsts` are the packets of their first octets, with the ordinals of the deciding segments.
+    `fields` are the fields that only its type has. `firsts` are the packets of the first octets, with the ordinals of
+    the segments that completed the events.
     """
     count_event(sink.summary, event, len(streams))
     if sink.options.records:
@@ -241,7 +256,7 @@ def put_events(
 
 
 def put_findings(sink: Sink, note: Note, streams: Sequence[Stream], firsts: Sequence[Arrival]) -> None:
-    """Write a finding once for each of several streams, with its packet, without counting it."""
+    """Write a finding once for each of several streams, with its packet. It is not counted."""
     shared = fields_of_finding(note, 1)
     own = [{**shared, "last_packet": packet & PACKET_MASK} for _, packet, _ in firsts]
     offset = note.unit if note.finding.start is None else note.finding.start
@@ -257,7 +272,7 @@ def put_records(
     streams: Sequence[Stream],
     firsts: Iterable[Arrival],
 ) -> None:
-    """Write records that differ in their own fields, connections and packets only, as `put_events` does."""
+    """Write records that differ only in these `fields`, connections and packets, as `put_events` does."""
     rank, file = RANKS[type_], sink.file
     side = NEITHER if streams[0].side is None else streams[0].side
     sink.batch.records += [
@@ -278,7 +293,7 @@ OF_NO_ATTEMPT = dict.fromkeys(("duration_ns", "syns", "answer", "answered_by", "
 
 
 def fields_of_finding(note: Note, count: int) -> dict[str, Any]:
-    """Return the own fields of a finding, which represents `count` findings."""
+    """Return the fields that only finding records have, for a record that stands for `count` findings."""
     finding = note.finding
     kind = FINDINGS[finding.id]
     located = finding.start is not None
@@ -300,7 +315,7 @@ def fields_of_finding(note: Note, count: int) -> dict[str, Any]:
 
 
 def count_event(summary: Summary, event: Greeting | Command, count: int = 1) -> None:
-    """Count a command in the totals of the run. Greetings are not counted."""
+    """Add a command to the totals of the run. Greetings are not counted."""
     if isinstance(event, Command):
         count_word(summary.commands, event.fields.get("name") or "", count)
 
@@ -308,7 +323,7 @@ def count_event(summary: Summary, event: Greeting | Command, count: int = 1) -> 
 def count_finding(
     summary: Summary, finding: Finding, count: int, endpoint: Endpoint, client: str, at: Arrival | Stamp
 ) -> None:
-    """Count findings between `client` and `endpoint`, the first at packet `at`."""
+    """Add findings about `client` and `endpoint` to the totals of the run; `at` is the first packet."""
     kind, hint = (_severity(finding), finding.id), _hint(finding)
     summary.count_finding(kind, count, hint)
     found = summary.finding_endpoints.get(kind)

@@ -1,7 +1,7 @@
-"""The rows of tables as columns, by field name: fields of all rows, and of frame rows.
+"""The rows of tables as columns, by field name: the fields that messages and frames share, and those of frames.
 
-A column is made once, on demand, for all sides together. Fields are derived from arrays, made here from tables, and in
-`zmtpscope.store.columns` from packed rows.
+A column is made once, on demand, for all sides together. Fields are derived from arrays, which are made here from
+tables, and in `zmtpscope.store.columns` from packed rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOTHING: Int64 = np.empty(0, np.int64)
 
 
 class FieldColumns:
-    """Columns by field name, made on first access."""
+    """Columns by field name, made on first access. `derive` has a function for each available field."""
 
     derive: Mapping[str, Derive]
 
@@ -43,7 +43,7 @@ class FieldColumns:
 
     @property
     def times(self) -> Int64:
-        """Return `ts_ns` as an array."""
+        """The field `ts_ns` as an array."""
         raise NotImplementedError
 
     def __getitem__(self, name: str) -> Column:
@@ -58,7 +58,7 @@ class FieldColumns:
 
 
 class RowColumns(FieldColumns, Generic[R]):
-    """Row i is row `places[i]` of all `tables` together.
+    """The rows of several tables as columns: row i is row `places[i]` of all `tables` together.
 
     Packet references index `files`. Fields are derived from the other attributes. Arrays of frames are joined over all
     tables; `first` and `last` index them.
@@ -98,7 +98,7 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def begins(self) -> list[int]:
-        """Place of the first row of each table, and of the end."""
+        """The index of the first row of each table in all tables together, and of the end."""
         return begins_of(self.tables)
 
     @cached_property
@@ -166,7 +166,7 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def lengths(self) -> Int64:
-        """Captured octets, from the header of the first frame on."""
+        """Captured octets of each row, from the header of its first frame on."""
         # sizes can be up to 2^63-1: limit them before adding anything
         bodies = self.bodies[self.last]
         there = np.minimum(self.sizes[self.last], self.of_senders(lambda sender: sender.end) - bodies)
@@ -177,25 +177,28 @@ class RowColumns(FieldColumns, Generic[R]):
 
     @cached_property
     def bases(self) -> Int64:
-        """Stream offset of the sender's first octet kept, by frame."""
+        """For each frame, the stream offset of the sender's first kept octet."""
         bases: Int64 = self.of_each(lambda sender: sender.base)[self.frame_senders]
         return bases
 
     @cached_property
     def stops(self) -> Int64:
-        """Stream offset after the sender's last octet kept, by frame."""
+        """For each frame, the stream offset after the sender's last kept octet."""
         stops: Int64 = self.of_each(lambda sender: sender.base + len(sender.data))[self.frame_senders]
         return stops
 
     @cached_property
     def are_there(self) -> Bool:
-        """Whether the first body octet was kept, by frame. An empty body counts as kept."""
+        """For each frame, whether the first body octet was kept. An empty body counts as kept."""
         are_there: Bool = (self.bodies >= self.bases) & ((self.bodies < self.stops) | (self.sizes == 0))
         return are_there
 
     @cached_property
     def starts(self) -> Int64:
-        """Position of each body in `octets`. A body that was not kept is at the nearer end of its sender's octets."""
+        """Index of each frame's body in `octets`.
+
+        For a body that was not kept, it is the nearer end of its sender's octets.
+        """
         begins, ends = self.octets.begins[self.frame_senders], self.octets.ends[self.frame_senders]
         starts: Int64 = np.clip(self.bodies + (begins - self.bases), begins, ends)
         return starts
@@ -203,7 +206,7 @@ class RowColumns(FieldColumns, Generic[R]):
     # -- fields that rows share, and first frames ----------------------------------------------------------------------
 
     def of_stream(self, name: str) -> Column:
-        """Return a field that all rows of a stream share."""
+        """Return a field of connections, such as `src_ip`, which all rows of a sender share."""
         values, sender_of = [getattr(sender.stream, name) for sender in self.senders], self.sender_of
         if name not in STREAM_NUMBERS:
             return Words(values, sender_of)
@@ -216,7 +219,7 @@ class RowColumns(FieldColumns, Generic[R]):
         return Words([getattr(sender, name) for sender in self.senders], self.sender_of)
 
     def of_regimes(self, name: str) -> NDArray[Any]:
-        """Return a number or truth value of each row's regime."""
+        """Return a number or truth value that the regime of each row has (`zmtp/regime.py`)."""
         return self.of_senders(lambda sender: getattr(sender.regime, name))
 
     def of_first_frames(self, name: str) -> Int64:
@@ -229,7 +232,7 @@ def file_name(name: str | None) -> str | None:
 
 
 def file(columns: Any) -> Words:
-    """Return the file names; octets that are not UTF-8 become escapes."""
+    """Return the file name of each row; octets that are not UTF-8 become escapes."""
     index = columns.packets >> FILE_SHIFT
     low, high = (int(index.min()), int(index.max())) if len(index) else (0, 0)
     return Words([file_name(name) for name in columns.files[low : high + 1]], index - low)
@@ -244,8 +247,10 @@ def word_of_sender(name: str) -> Derive:
 
 
 def common(record: str) -> dict[str, Derive]:
-    """Return the functions that derive the columns of the fields that records of type `record` share with others
-    (`COMMON` and `STREAM`), by field name, in field order."""
+    """Return functions for the fields that records of this type share with other types, in field order.
+
+    Each function returns the column of a field (`COMMON`, `STREAM`).
+    """
     return {
         "schema": lambda columns: Integers(np.full(len(columns), SCHEMA)),
         "record": lambda columns: columns.same(record),
@@ -275,7 +280,7 @@ class FrameRowColumns(RowColumns[FrameTable]):
         return self.of_rows("messages")
 
     def long(self) -> Booleans:
-        """Return whether the size of each frame is written in eight octets."""
+        """Return whether the size of each frame takes eight octets on the wire."""
         longest = self.of_senders(lambda sender: sender.longest_short_header)
         return Booleans(self.bodies[self.first] - self.offsets[self.first] > longest)
 

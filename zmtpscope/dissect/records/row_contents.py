@@ -1,4 +1,7 @@
-"""The messages of a run as dissectors receive them, with the rows that are whole, plain text or JSON."""
+"""The messages of one side as payload dissectors receive them.
+
+Also finds which messages are completely kept, plain text or JSON.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ SEVERAL = -1
 class Wanted(NamedTuple):
     """Which messages to pass to dissectors.
 
-    `claims` selects messages that a dissector may claim by their shape.
+    `claims`: the messages that a dissector may claim by their shape (`payloads/shapes.py`).
     """
 
     claims: bool
@@ -39,7 +42,10 @@ class Wanted(NamedTuple):
 
 
 class AskedRows(NamedTuple):
-    """The messages of a run to pass to dissectors, in order. None of them is `unknown`."""
+    """The messages of a table to pass to dissectors, in order: rows, and offsets and sizes of each.
+
+    `unknown` are the rows whose octets were not kept, which are not passed.
+    """
 
     rows: list[int]
     begins: list[int]
@@ -64,7 +70,7 @@ class AskedRows(NamedTuple):
 
 @compiled.where_possible
 def are_json(data: bytes, starts: Int64, sizes: Int64) -> Bool:
-    """Return whether each slice of `data` is JSON that can be parsed on first access."""
+    """Return which slices of `data` are JSON that can be parsed on first access."""
     if not len(starts):
         return np.zeros(0, np.bool_)
     from zmtpscope.payloads.json import ordinary  # loaded only if JSON may occur
@@ -77,7 +83,7 @@ def are_json(data: bytes, starts: Int64, sizes: Int64) -> Bool:
 
 @compiled.where_possible
 def asked_rows(run: MessageTable, shapes: Shapes, wanted: Wanted) -> AskedRows:
-    """Return the messages of a run to pass to dissectors."""
+    """Return the messages of a table to pass to dissectors."""
     first, last, starts, known = contents(run, wanted.limit)
     texts = plain_texts(run, first, last, starts, known) if wanted.texts else np.zeros(len(first), np.bool_)
     asked = known if wanted.everything else known & ~texts & wanted.others
@@ -109,13 +115,16 @@ def asked_rows(run: MessageTable, shapes: Shapes, wanted: Wanted) -> AskedRows:
 
 
 def contents(run: MessageTable, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
-    """Return for each row its first and last content frame, the position of the first in `run.data`, and whether the
-    whole message was kept and has at most `limit` octets."""
+    """Return for each message its first and last content frame, the index of the first in `run.data`, and whether it is
+    known.
+
+    It is known if the whole message was kept and has at most `limit` octets.
+    """
     return contents_from(run, content_frames(run), limit)
 
 
 def contents_from(run: MessageTable, content: Int64, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
-    """Return what `contents` returns, for first content frames that are already known."""
+    """Return the result of `contents` for first content frames `content` that are already known."""
     first, last = run.first, run.last
     starts = run.bodies[content] - run.base
     # sizes can be huge: compare them with the octets present before adding anything
@@ -129,7 +138,10 @@ def contents_from(run: MessageTable, content: Int64, limit: int) -> tuple[Int64,
 
 
 def plain_texts(run: MessageTable, first: Int64, last: Int64, starts: Int64, known: Bool) -> Bool:
-    """Return which rows have content frames of printable ASCII, not all of them empty."""
+    """Return which messages have content frames of printable ASCII, not all of them empty.
+
+    `first`, `last`, `starts` and `known` are results of `contents`.
+    """
     if not np.count_nonzero(known):
         return known
     is_one, counts = bool((first == last).all()), last - first + 1
@@ -159,7 +171,10 @@ def plain_texts(run: MessageTable, first: Int64, last: Int64, starts: Int64, kno
 def shapes_of_rows(
     shapes: Shapes, first_of: int | Int64, run: MessageTable, first: Int64, last: Int64, starts: Int64
 ) -> Int64:
-    """Return the shapes of the messages of a run, from the shapes of their senders and the results of `contents`."""
+    """Return the shapes of messages (`payloads/shapes.py`).
+
+    `first_of` is the first shape of each sender; `first`, `last` and `starts` are results of `contents`.
+    """
     octets = np.frombuffer(run.data or b"\0", np.uint8)
     heads = octets[_between(starts, 0, len(octets) - 1)].astype(np.int64)
     heads[run.sizes[first] == 0] = NO_OCTET
@@ -186,7 +201,7 @@ def _between(values: Int64, low: int, high: int) -> Int64:
 
 
 class RowMessages:
-    """Selected rows of a run as messages; `content` are their first content frames."""
+    """Makes messages for dissectors from the selected `rows` of a table. `content` are their first content frames."""
 
     def __init__(self, run: MessageTable, rows: Int64, content: Int64) -> None:
         first, last = run.first[rows], run.last[rows]

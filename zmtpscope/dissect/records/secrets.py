@@ -1,4 +1,4 @@
-"""Replace passwords in messages by stars."""
+"""Replace passwords in messages by asterisks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from zmtpscope.payloads.dissected import Dissected
 
 
 def starred(data: bytes, base: int, secrets: list[range]) -> bytes:
-    """Replace the octets at the offsets `secrets`, which are in order, by stars; `data` begins at offset `base`."""
+    """Replace the octets at the offsets `secrets`, in ascending order, by asterisks.
+
+    `data` starts at offset `base`.
+    """
     low, high = (bisect_left(secrets, place, key=attrgetter("start")) for place in (base, base + len(data)))
     within = secrets[low:high]
     if not within:
@@ -29,6 +32,6 @@ def places_of_secrets(run: MessageTable, row: int, made: Dissected) -> list[rang
 
 
 def hide(made: Dissected) -> None:
-    """Remove field trees and unpacked octets of frames with a password."""
+    """Remove field trees and unpacked octets of frames with a password from a payload."""
     made.nodes = {index: nodes for index, nodes in made.nodes.items() if index not in made.secrets}
     made.sources = []

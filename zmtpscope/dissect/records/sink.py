@@ -1,4 +1,4 @@
-"""State shared by all parts of a run: options, files, current batch, totals, and memory limits."""
+"""State that all parts of a run share: options, files, current batch, totals, and memory limits."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OTHER = "other"
 
 
 def count_word(counter: Counter[str], word: str, count: int = 1) -> None:
-    """Count a word chosen by a peer (a command, mechanism or socket type), in bounded memory."""
+    """Count a word that a peer has chosen (a command, mechanism or socket type), in bounded memory."""
     word = word[:LONGEST_WORD]
     counter[word if word in counter or len(counter) < MAX_WORDS else OTHER] += count
 
@@ -116,7 +116,7 @@ class Summary:
 
 
 class Sink:
-    """Collects the records of a block; `flush` returns them. Packet references index `files`."""
+    """Collects the records of a block of packets; `flush` returns them as a batch. Packet references index `files`."""
 
     def __init__(self, files: list[str | None], options: Options, summary: Summary | None = None) -> None:
         self.files = files
@@ -133,7 +133,7 @@ class Sink:
         return self.files[index] if index < len(self.files) else None
 
     def connected_to(self, endpoint: Endpoint, arrival: Arrival) -> None:
-        """Report the endpoint of a closed ZMTP connection, once."""
+        """Report the first closed ZMTP connection to an endpoint, for findings about other connections to it."""
         if endpoint not in self.endpoints and len(self.endpoints) < MAX_ENDPOINTS:
             self.endpoints.add(endpoint)
             self.report(Spoke(arrival, endpoint))

@@ -1,4 +1,4 @@
-"""Rows as columns: messages and frames of one or many sides, with the constants of each side that sent them."""
+"""Messages and frames of one or many sides as columns, with the constants of each side that sent them."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ class PacketSlice(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """The packets of consecutive stream octets. Piece i ends before offset `ends[i]` and was carried by `packets[i]`
-    (0: a hole); the first piece begins at `begin`."""
+    """The packets of consecutive stream octets.
+
+    Piece i ends before offset `ends[i]` and was carried by `packets[i]` (0: a hole); the first piece starts at `begin`.
+    """
 
     begin: int
     ends: list[int]
@@ -67,15 +69,15 @@ have the same place."""
 
 
 def place_of(stream: Stream) -> int:
-    """Return the place of a connection, or of a datagram flow, in the order of records."""
+    """Return the position of a connection, or of a datagram flow, in the order of records."""
     return DATAGRAMS if stream.conn is None else stream.conn
 
 
 class Sender(NamedTuple):
-    """The side that sent some rows: what is the same for all of them, and the octets kept of them.
+    """A side that sent rows of a table: the values that all these rows share, and their octets.
 
-    `data[0]` has stream offset `base`; octets outside `data` were not kept. A side with several values has one sender
-    for each.
+    `data[0]` has the stream offset `base`; octets outside of `data` were not kept. A side whose values change has one
+    sender for each.
     """
 
     stream: Stream
@@ -100,12 +102,12 @@ class Sender(NamedTuple):
 
     @property
     def sealing(self) -> int:
-        """Octets of CURVE sealing between the header and the body of a frame."""
+        """How many octets of CURVE encryption lie between the header and the body of a frame."""
         return SMALLEST_MESSAGE if self.regime.opened else 0
 
     @property
     def longest_short_header(self) -> int:
-        """Maximum octets before a body whose size is not written in eight octets, with sealing."""
+        """Maximum octets before a body whose size takes one octet on the wire, with CURVE encryption."""
         return (LONGEST_SHORT_ZWS if self.regime.framing is Framing.ZWS else LONGEST_SHORT) + self.sealing
 
     @property
@@ -113,8 +115,10 @@ class Sender(NamedTuple):
         return place_of(self.stream), self.stream.side or 0, self.source
 
     def head(self, offset: int, size: int, limit: int | None = None) -> bytes | None:
-        """Return the first octets of a body of `size` octets at a stream offset, at most `limit`, or None if they were
-        not kept."""
+        """Return the first octets of a body, at most `limit`, or None if they were not kept.
+
+        The body has `size` octets at the stream offset `offset`.
+        """
         start = offset - self.base
         if start < 0 or (size and start >= len(self.data)):
             return None
@@ -122,7 +126,7 @@ class Sender(NamedTuple):
 
 
 class Senders(TypedDict):
-    """The senders of rows, and the index of the sender of each row."""
+    """The senders of a table, and for each row the index of its sender."""
 
     senders: list[Sender]
     sender_of: Int64 | None
@@ -136,10 +140,10 @@ def used_senders(senders: list[Sender], sender_of: Int64) -> Senders:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Table:
-    """Rows as columns: frames of one or many sides.
+    """Rows as columns: messages or frames of one or many sides.
 
-    The header of frame j is at stream offsets `offsets[j]..bodies[j]`, its body at `bodies[j]..bodies[j] + sizes[j]`.
-    `flags` are those of `zmtpscope.zmtp.events.FrameColumns`. The rows of a sender are in stream order.
+    The header of frame j is at the stream offsets `offsets[j]..bodies[j]`, its body at `bodies[j]..bodies[j] +
+    sizes[j]`. `flags` are those of `zmtpscope.zmtp.events.FrameColumns`. The rows of a sender are in stream order.
     """
 
     senders: list[Sender]
@@ -206,25 +210,25 @@ class Table:
         return self.sender.peer_socket_type
 
     def length(self, first: int, last: int) -> int:
-        """Return the captured octets from the header of frame `first` to the end of frame `last`."""
+        """Return how many octets were captured from the header of frame `first` to the end of frame `last`."""
         body = int(self.bodies[last])
         return body + min(int(self.sizes[last]), self.end - body) - int(self.offsets[first])
 
     def head(self, frame: int, limit: int | None = None) -> bytes | None:
-        """Return at most `limit` first octets of the body, or None if they were not kept."""
+        """Return the first octets of a frame's body, at most `limit`, or None if they were not kept."""
         return self.sender.head(int(self.bodies[frame]), int(self.sizes[frame]), limit)
 
     def change(self, **fields: Any) -> None:
-        """Change fields of the only sender of these rows. Other rows of this sender keep its fields."""
+        """Change fields of the only sender of these rows. Other tables with this sender are not changed."""
         self.senders = [self.sender._replace(**fields)]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class MessageTable(Table):
-    """Messages. Message i has the frames `first[i]..last[i]`, both included.
+    """A table of messages: message i has the frames `first[i]..last[i]`, both included.
 
-    The messages contain every frame, in order, at least one. `packet_ends` and `time_ends` are the packets and times
-    of their last octets.
+    The messages contain every frame, in order, at least one. `packet_ends` and `time_ends` are the packets and times of
+    their last octets.
     """
 
     first: Int64
@@ -254,7 +258,7 @@ class MessageTable(Table):
         return self._of(rows, numbers(first, counts), ends - counts, ends - 1, self._senders_of(rows))
 
     def by_sender(self) -> Iterator[MessageTable]:
-        """Yield the messages in order, consecutive ones of one sender together."""
+        """Yield consecutive messages of one sender as a table each, in order."""
         if self.sender_of is None:
             yield self
             return
@@ -300,8 +304,10 @@ class MessageTable(Table):
         )
 
     def made(self, row: int) -> Dissected | None:
-        """Return the dissector result of a message, parsing JSON if necessary. None for plain text, or without a
-        result."""
+        """Return the payload of a message, parsing JSON if necessary.
+
+        None for plain text, or if no dissector claimed it.
+        """
         if self.json is not None and self.json[row]:
             from zmtpscope.payloads.json import dissected  # loaded only if used
 
@@ -321,7 +327,10 @@ class MessageTable(Table):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class FrameTable(Table):
-    """Single frames of one side, made if frame records are wanted. `messages` are the offsets of their messages."""
+    """A table of single frames of one side, made if frame records are requested.
+
+    `messages` are the stream offsets of their messages.
+    """
 
     messages: Int64
 
@@ -335,7 +344,7 @@ T = TypeVar("T", bound=Table)
 
 
 def senders_of_rows(tables: Sequence[MessageTable | FrameTable]) -> Int64:
-    """Return the sender of each row of all tables together, as its index among the senders of all tables."""
+    """Return for each row of all tables together the index of its sender among the senders of all tables."""
     if len(tables) == 1 and tables[0].sender_of is not None:
         return tables[0].sender_of
     counts = [len(table) for table in tables]
@@ -349,19 +358,18 @@ def senders_of_rows(tables: Sequence[MessageTable | FrameTable]) -> Int64:
 
 
 def begins_of(tables: Sequence[Table]) -> list[int]:
-    """Return the place of each table's first row among the rows of all tables, and of the end."""
+    """Return the index of each table's first row among the rows of all tables, and of the end."""
     return [*accumulate(map(len, tables), initial=0)]
 
 
 def tables_and_rows(tables: Sequence[Table], places: Int64) -> tuple[Int64, Int64]:
-    """Return the index of the table of each of the rows `places` of all tables together, and the index of the row in
-    it."""
+    """Return the table of each of the rows `places` of all tables together, and the index of the row in it."""
     begins = np.array(begins_of(tables))
     table_of = begins.searchsorted(places, "right") - 1
     return table_of, places - begins[table_of]
 
 
 def table_and_row(tables: Sequence[T], begins: list[int], place: int) -> tuple[T, int]:
-    """Return the table of row `place` of all tables together, and the index of the row in it."""
+    """Return the table of the row `place` of all tables together, and the index of the row in it."""
     number = bisect_right(begins, place) - 1
     return tables[number], place - begins[number]

@@ -1,4 +1,4 @@
-"""Many topics as words of eight octets, for comparing them as columns."""
+"""Read topics as words of eight octets, so that many topics can be compared as columns."""
 
 from __future__ import annotations
 

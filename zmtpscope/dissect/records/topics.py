@@ -1,8 +1,8 @@
 """Find the topics of published messages, and messages that match no subscription or group (wire.md 10.2).
 
 The first of several frames is a topic. A single frame contains topic and content; only a subscription shows where the
-topic ends. A subscription applies if it was decidable no later than the message, so the result does not depend on where
-blocks end.
+topic ends. A subscription applies to messages that were complete no earlier than the subscription, so the result does
+not depend on where blocks end.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ Names = tuple[bytes, ...]
 
 
 class Change(NamedTuple):
-    """A subscription or its cancellation, decidable with the segment `ordinal`.
+    """A subscription or its cancellation, which the segment `ordinal` completed.
 
-    `time` is the capture time of its first octet. `topic` is None if it is unknown, or for another command or message.
+    `time` is the capture time of its first octet (ns). `topic` is None if it is unknown, or for another command or
+    message.
     """
 
     ordinal: int
@@ -73,23 +74,23 @@ class Change(NamedTuple):
 
 
 class Unmatched(NamedTuple):
-    """Complete messages that match no current subscription."""
+    """Complete messages of a table that match no current subscription."""
 
     run: MessageTable
     rows: Int64
 
 
 class Subscribed(NamedTuple):
-    """A side that subscribes to topics, or joins groups. A SUB can also send JOIN, without effect."""
+    """A side that subscribes to topics, or joins `groups`. A SUB can also send JOIN, without effect."""
 
     side: int
     groups: bool
 
 
 class Subscriptions:
-    """Current subscriptions of one side.
+    """The current subscriptions of one side.
 
-    `whole`: they are groups, which equal the group of a message and are no prefix.
+    `whole`: they are groups, which must equal the group of a message; topics must be a prefix.
     """
 
     def __init__(self, *, whole: bool = False) -> None:
@@ -106,11 +107,11 @@ class Subscriptions:
 
     @property
     def size(self) -> int:
-        """Estimate the memory used, in octets."""
+        """Estimated memory of the subscriptions, in octets."""
         return self._open.size
 
     def feed_rows(self, run: MessageTable) -> None:
-        """Add messages that subscribe or cancel."""
+        """Add the messages of a table that subscribe or cancel."""
         kinds = run.flags[run.first] & MARKED
         several = (kinds == 0) & (run.last > run.first)
         for row in np.flatnonzero((kinds != 0) | several).tolist():
@@ -123,13 +124,13 @@ class Subscriptions:
 
     @property
     def few(self) -> Names:
-        """Return all known subscriptions, the shorter ones first; empty if there are many."""
+        """All known subscriptions, shorter ones first; empty if there are many."""
         return () if self._weight > FEW else tuple(sorted(self._open, key=len))
 
     def assign(self, runs: Sequence[MessageTable]) -> list[Change | Unmatched]:
-        """Set the topics of single frames that the other side published in this block, if topics are wanted.
+        """Set the topics of single-frame messages that the other side published in this block, if topics are requested.
 
-        Returns the changes and unmatched messages in order of decision.
+        Returns subscription changes and unmatched messages in order of arrival.
         """
         changes, self.changes = sorted(self.changes, key=itemgetter(0, 1)), []
         ordinals = np.array([change.ordinal for change in changes], np.int64)
@@ -172,7 +173,7 @@ class Subscriptions:
         return changes
 
     def _match(self, run: MessageTable, rows: Int64) -> Int64:
-        """Find topics; return the complete messages that match no subscription."""
+        """Find the topics of the messages `rows`; return the complete ones that match no subscription."""
         if self.whole:
             rows = rows[run.last[rows] == run.first[rows] + 1]
         elif self._open.count(b""):  # everything matches: only single frames need their topic
@@ -188,7 +189,7 @@ class Subscriptions:
         return whole
 
     def _longest(self, run: MessageTable, rows: Int64) -> Int64:
-        """Return the octets of the longest matching subscription, by row."""
+        """Return for each of `rows` the size in octets of the longest matching subscription."""
         frames = run.first[rows]
         starts, sizes = run.bodies[frames] - run.base, np.minimum(run.sizes[frames], LARGEST_TOPIC)
         found = np.full(len(rows), NO_TOPIC)
@@ -203,7 +204,7 @@ class Subscriptions:
         return found
 
     def _length_of(self, head: bytes) -> int:
-        """Return the size in octets of the longest subscription that matches."""
+        """Return the size in octets of the longest subscription that matches a message starting with `head`."""
         if self.whole:
             return len(head) if self._open.count(head) else NO_TOPIC
         name = self._open.longest_prefix_of(head)
@@ -211,15 +212,17 @@ class Subscriptions:
 
 
 class Topics:
-    """The topics of one connection. `budget` counts its subscriptions until `release`."""
+    """Finds the topics of one connection. `budget` counts the memory of its subscriptions until `release`."""
 
     def __init__(self, budget: OctetBudget) -> None:
         self._budget = budget
         self._subscriptions: dict[Subscribed, Subscriptions] = {}
 
     def feed(self, side: int, command: Command, arrival: Arrival) -> None:
-        """Add a command if its side may subscribe or join. `arrival` is that of its first octet, with the ordinal of
-        the segment that made it decidable."""
+        """Add a command if its side may subscribe or join.
+
+        `arrival` is that of its first octet, with the ordinal of the segment that completed it.
+        """
         name, socket_type = command.fields.get("name"), command.regime.socket_type
         is_group = name in GROUP_COMMANDS
         if not (name in COMMANDS or is_group or socket_type in SUBSCRIBERS or socket_type == "DISH"):
@@ -243,9 +246,9 @@ class Topics:
     def assign(
         self, runs: tuple[list[MessageTable], list[MessageTable]], *, wants_topics: bool
     ) -> list[tuple[Subscribed, list[Change | Unmatched]]]:
-        """Find the topics of both sides' messages in this block, and set them if topics are wanted.
+        """Find the topics of both sides' messages in this block, and set them if requested.
 
-        Returns the changes and unmatched messages of each subscribing side.
+        Returns subscription changes and unmatched messages, for each subscribing side.
         """
         published: dict[Subscribed, list[MessageTable]] = {}
         for side, own in enumerate(runs):
@@ -288,10 +291,10 @@ class Topics:
 
 
 def longest_names(names: Sequence[bytes], data: bytes, starts: Int64, sizes: Int64, *, whole: bool = False) -> Int64:
-    """Return the octets of the longest of `names` that each frame begins with, or equals if `whole`; `NO_TOPIC` if
-    none.
+    """Return for each frame the size of the longest of `names` that is its prefix; `NO_TOPIC` if none is.
 
-    `names` are sorted by length. Each frame is `sizes` octets of `data` from `starts` on.
+    With `whole`, the name must equal the frame. `names` are sorted by length. Frame i is `data[starts[i] : starts[i] +
+    sizes[i]]`.
     """
     octets, found = np.frombuffer(data, np.uint8), np.full(len(starts), NO_TOPIC)
     for name in names:
@@ -330,8 +333,10 @@ def has_topic_in_front(table: MessageTable) -> bool:
 
 
 def may_match(run: MessageTable) -> NDArray[np.bool_]:
-    """Return which messages are data with enough octets to match a topic. A first frame whose following frames are
-    lost does not count."""
+    """Return which messages are data with enough octets to be compared with topics.
+
+    A first frame whose following frames are lost does not count.
+    """
     frames = run.first
     flags = run.flags[frames]
     is_data = ((flags & SPECIAL) == 0) & (((flags & MORE) == 0) | (run.last > frames))
@@ -340,7 +345,7 @@ def may_match(run: MessageTable) -> NDArray[np.bool_]:
 
 
 def _is_kept(run: MessageTable, sizes: Int64) -> NDArray[np.bool_]:
-    """Return whether the first `sizes` octets of each first frame were kept."""
+    """Return for which messages the first `sizes` octets of the first frame were kept."""
     starts = run.bodies[run.first] - run.base
     kept: NDArray[np.bool_] = (starts >= 0) & (sizes <= len(run.data) - starts)
     return kept
