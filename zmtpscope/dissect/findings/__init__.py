@@ -1,1 +1,1 @@
-"""Judge one connection, given as a read-only view, or the facts of many; return notes."""
+"""Decide on findings: about one connection, given as a read-only view, or about the facts of many."""

@@ -1,8 +1,8 @@
-"""TCP connections that were never established: client, endpoint, number of attempts and outcome.
+"""Attempts to open TCP connections that failed: client, endpoint, number of attempts and outcome.
 
-Attempts are counted by client address, endpoint and outcome, and separately before and after a connection of the two: a
-server that has not started yet differs from one that went away. Memory is limited to `MAX_PAIRS`, so a port scan or a
-SYN flood costs no more.
+Attempts are counted by client address, endpoint and outcome, and separately before and after a connection between the
+two: a server that has not started yet differs from one that went away. Memory is limited to `MAX_PAIRS`, so a port scan
+or a SYN flood costs no more.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Tried:
 
     @property
     def is_like_zeromq(self) -> bool:
-        """Whether the attempts repeat as libzmq's do."""
+        """Whether the intervals between the attempts look like those of libzmq."""
         if self.gaps < MIN_GAPS:
             least, most = DEFAULT_WAIT
             return self.gaps > 0 and least <= self.shortest and self.longest <= most
@@ -100,7 +100,10 @@ class Tried:
 
     @property
     def repeats_syn(self) -> bool:
-        """Whether the client sent a SYN again, as TCP does without an answer; copies in the capture are closer."""
+        """Whether the client sent a SYN again, as TCP does without an answer.
+
+        Duplicates in the capture are closer in time.
+        """
         if self.first.asked == self.last.asked:
             return self.last.last.time - self.first.connection.start.time >= SYN_AGAIN
         return any(each.last.time - each.connection.start.time >= SYN_AGAIN for each in (self.first, self.last))
@@ -153,7 +156,7 @@ LOST, RESET, BOTH = "lost", "reset", "both"
 
 
 class Attempts:
-    """Finds failures in all attempts of a run. Call `evaluate` for each finished attempt, then `finish`."""
+    """Finds failed attempts in all attempts of a run. Call `evaluate` for each finished attempt, then `finish`."""
 
     def __init__(self, summary: Summary) -> None:
         self.summary = summary
@@ -166,7 +169,10 @@ class Attempts:
         self.others: dict[str, Tried] = {}
 
     def evaluate(self, attempt: Attempt) -> None:
-        """Count an attempt. Attempts arrive in the order of their decisions, not necessarily of their SYNs."""
+        """Count an attempt.
+
+        Attempts arrive in the order in which they ended, not necessarily in the order of their SYNs.
+        """
         if attempt.is_reset:
             stream = attempt.connection.stream
             self.strays[attempt.asked] = host_port(stream.dst_ip, stream.dst_port)
@@ -186,7 +192,7 @@ class Attempts:
             self._leave_out(forgotten[0], groups)
 
     def connect(self, pair: bytes, start: Stamp) -> None:
-        """Note a connection of a pair, as in `Connected`."""
+        """Note that a client was connected to a server. `pair` and `start` are as in `Connected`."""
         first, last = self.connected.pop(pair, (start, start))
         self.connected[pair] = min(first, start), max(last, start)
         if len(self.connected) > MAX_PAIRS:
@@ -219,7 +225,7 @@ class Attempts:
                 others.add(tried)
 
     def finish(self, end: Arrival) -> list[Note]:
-        """Return the findings, most attempts first."""
+        """Return the findings about failed attempts, most attempts first."""
         tried = [
             (outcome, each) for (outcome, _), groups in self.tried.items() for each in _between_connections(groups)
         ]
@@ -288,7 +294,7 @@ class Attempts:
 
 
 def _between_connections(groups: Iterable[Tried]) -> list[Tried]:
-    """Join adjacent series without a connection between them."""
+    """Combine adjacent series of attempts if there was no connection between them."""
     whole: list[Tried] = []
     for tried in groups:
         if whole and not whole[-1].is_apart(tried):

@@ -1,6 +1,6 @@
 """Findings about the end of a connection: missing answers, and the reason for closing.
 
-Only completely captured connections are evaluated: an answer may be among missing octets.
+Only completely captured connections are evaluated, because an answer may be among missing octets.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Sides = tuple[SideState, SideState]
 def evaluate(
     view: ConnectionView, sides: Sides, faults: list[Fault | None], arrival: Arrival, closed_by: int
 ) -> Iterator[Note]:
-    """Yield notes about a completely captured connection.
+    """Yield findings about the end of a completely captured connection.
 
     `arrival` is the first FIN or RST, sent by side `closed_by`, with the ordinal of the end; `faults` is the last error
     of each side.
@@ -63,8 +63,10 @@ def evaluate(
 
 
 def _evaluate_fault(faults: list[Fault | None], arrival: Arrival, side: int) -> Iterator[Note]:
-    """Report an error whose receiver closed first, within a second. A side that closes after its own error had other
-    reasons."""
+    """Report an error of one side after which the other side closed first, within a second.
+
+    A side that closes after its own error had other reasons.
+    """
     fault = faults[side]
     if fault is None or arrival.time - fault.arrival.time > SECOND:
         return
@@ -75,7 +77,7 @@ def _evaluate_fault(faults: list[Fault | None], arrival: Arrival, side: int) -> 
 
 
 def _evaluate_greeting(sides: Sides, arrival: Arrival, closed_by: int) -> Iterator[Note]:
-    """Report a complete greeting answered by a close, the usual sign of an unwanted mechanism."""
+    """Report a complete greeting to which the other side reacted by closing: it probably requires another mechanism."""
     whole, part = sides[1 - closed_by].greeting, sides[closed_by].greeting
     if whole is None or part is None or part.event.stop >= GREETING_3_SIZE or whole.event.stop < GREETING_3_SIZE:
         return
@@ -88,7 +90,7 @@ def _evaluate_greeting(sides: Sides, arrival: Arrival, closed_by: int) -> Iterat
 def _evaluate_steps(
     view: ConnectionView, sides: Sides, faults: list[Fault | None], arrival: Arrival, closed_by: int
 ) -> Iterator[Note]:
-    """Report a handshake that ended before an expected answer, without an error that explains it."""
+    """Report a handshake that ended before an expected command, without an error that explains it."""
     mechanism = _agreed_mechanism(sides)
     for number, side in enumerate(sides):
         debtor = sides[1 - number]
@@ -120,7 +122,7 @@ def _evaluate_steps(
 
 
 def _about_server_key(view: ConnectionView) -> tuple[str, str]:
-    """Return the finding for an unanswered HELLO, and its proof: whether it was made for a known server key."""
+    """Return the finding for an unanswered HELLO, and its explanation: whether the HELLO fits a known server key."""
     session = view.session
     if session is None:
         return "CURVE-21", ""
@@ -138,7 +140,10 @@ def _agreed_mechanism(sides: Sides) -> str | None:
 
 
 def _evaluate_requests(view: ConnectionView, sides: Sides, arrival: Arrival) -> Iterator[Note]:
-    """Report unanswered requests of a REQ. It waits for one reply each, so counting messages is enough."""
+    """Report unanswered requests of a REQ.
+
+    It waits for one reply to each request, so counting messages is enough.
+    """
     for number, stream in enumerate(view.streams):
         announced = sides[number].type_event
         if announced is None or announced.event.fields["socket_type"] != "REQ":

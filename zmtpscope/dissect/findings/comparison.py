@@ -1,7 +1,7 @@
 """Findings that compare connections, and records that relate them.
 
-If several workers analyse connections, one comparison evaluates the facts of all. Facts are sorted first, so the
-results are equal.
+If several workers analyse connections, one comparison evaluates the facts of all workers. Facts are sorted first, so
+the results are equal.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ written."""
 
 
 class Comparison:
-    """All comparisons of one run.
+    """All comparisons between the connections of one run.
 
     `files` are indexed by packet references, as `Captures.files`; `summary` counts findings and attempts.
     """
@@ -77,14 +77,14 @@ class Comparison:
 
     @cached_property
     def refusals(self) -> Refusals:
-        """Return the connections that proxies refused."""
+        """Connections that a proxy refused."""
         from zmtpscope.dissect.findings.relayed import Refusals
 
         return Refusals()
 
     @cached_property
     def others(self) -> OthersAtEndpoints:
-        """Connections without ZMTP to endpoints with ZMTP."""
+        """Connections without ZMTP to endpoints that speak ZMTP on other connections."""
         from zmtpscope.dissect.findings.relayed import OthersAtEndpoints
 
         return OthersAtEndpoints(self.spoken_with)
@@ -96,7 +96,10 @@ class Comparison:
         return Network(self.spoken_with)
 
     def evaluate(self, facts: Iterable[Fact]) -> list[Record]:
-        """Return the records of facts, sorted by ordinal; facts of later calls must have larger ordinals."""
+        """Return the records that result from these facts.
+
+        Facts must be sorted by ordinal, and larger than those of earlier calls.
+        """
         for fact in sorted(facts, key=_order):
             self.sink.decided_by = DATAGRAMS + fact.arrival.packet if isinstance(fact, ZreBeacon) else None
             if isinstance(fact, Connected):
@@ -122,7 +125,7 @@ class Comparison:
         return self._drain()
 
     def report(self, problems: Iterable[CaptureProblem], now: Arrival) -> list[Record]:
-        """Return records about unreadable files, before the end of the run."""
+        """Return records about unreadable files, before the end of the run; `now` is the last packet."""
         put_problems(self.sink, problems, now)
         return self._drain()
 
@@ -133,7 +136,7 @@ class Comparison:
         problems: Iterable[CaptureProblem] = (),
         set_back: SetBack | None = None,
     ) -> list[Record]:
-        """Return the records after all facts.
+        """Return the records at the end of the run.
 
         `drops`: packets lost during capture, by interface. `problems`: files that could not be read to their end.
         `set_back`: where their clock was set back.
@@ -178,9 +181,9 @@ class Comparison:
                 writer.note(note)
 
     def _writer(self, stream: Stream, ordinal: int) -> RecordWriter:
-        """Return the record writer of a connection or flow, given the stream of any side.
+        """Return the record writer of a connection or flow, given the stream of either side.
 
-        If another writer is evicted, the segment `ordinal` decides it.
+        If another writer is evicted, its findings are written with the segment `ordinal`.
         """
         writer = self.writers.get(stream.conn_id)
         if writer is None:
@@ -198,7 +201,8 @@ class Comparison:
 
 
 def _order(fact: Fact) -> tuple[int, bool, Stamp, int]:
-    """Sort by deciding segment, then first packet of the connection; datagrams last.
+    """Return a sort key: ordinal of the segment that showed the fact, then first packet of the connection; datagrams
+    last.
 
     Facts of one connection are in order already, except ZRE commands.
     """

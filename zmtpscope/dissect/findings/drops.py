@@ -1,4 +1,4 @@
-"""Findings about the capture itself: dropped packets, unreadable files, clocks set back.
+"""Findings about the capture: dropped packets, unreadable files, clocks set back.
 
 They belong to the whole run, because the affected connections are unknown.
 """
@@ -42,7 +42,7 @@ def put_problems(sink: Sink, problems: Iterable[CaptureProblem], end: Arrival) -
 
 
 def put_set_back(sink: Sink, set_back: SetBack | None, end: Arrival) -> None:
-    """Report a clock that was set back; `packet` has the largest step."""
+    """Report that the clock of a capture was set back, at the packet with the largest step."""
     if set_back is not None:
         detail = f"packet {set_back.packet} is stamped {duration(set_back.ns)} before an earlier one"
         detail += f", and {set_back.times - 1} more by at most that much" if set_back.times > 1 else ""
@@ -79,7 +79,7 @@ def _put(
 
 
 def by_interface(drops: Mapping[str, int]) -> str:
-    """Format drops as `12 on eth0, 1 on lo`, largest number first."""
+    """Format dropped packets by interface: `12 on eth0, 1 on lo`, largest number first."""
     ordered = sorted(drops.items(), key=lambda each: -each[1])
     named = [f"{count} on {name}" for name, count in ordered[:MAX_NAMED]]
     rest = ordered[MAX_NAMED:]

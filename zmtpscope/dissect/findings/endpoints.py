@@ -1,4 +1,4 @@
-"""Findings that compare connections of one listening endpoint, or of one client with it.
+"""Findings that compare the connections to one endpoint, or the connections of one client to an endpoint.
 
 Memory is bounded by the number of open connections, and by the limits below, where the entry unused for longest is
 forgotten. conformance.md defines conditions and severities.
@@ -36,7 +36,7 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True, eq=False)
 class Peer:
-    """An open connection that has reported a fact."""
+    """An open connection that has reported a fact: what it is compared by."""
 
     served: tuple[Endpoint, str, str] | None = None
     """Endpoint, its socket type, and the client's identity."""
@@ -45,9 +45,9 @@ class Peer:
 
 @dataclass(slots=True, eq=False)
 class Handshake:
-    """A CURVE handshake, `number` among the ones with the same `key`, the client's short-term key.
+    """A CURVE handshake, the one with this `number` of those with the same `key`, the client's short-term key.
 
-    Has the position of HELLO, and the long nonce of WELCOME once received.
+    `hello` is where its HELLO is, `nonce` the long nonce of its WELCOME, if received. `over`: the connection has ended.
     """
 
     key: bytes
@@ -65,8 +65,10 @@ class Handshake:
 
 @dataclass(slots=True, eq=False)
 class SameKey:
-    """Handshakes with one key, by number. Each is compared with the previous one when both are final; until then,
-    both are kept."""
+    """CURVE handshakes with the same client key, by number.
+
+    Each is compared with the previous one when the WELCOMEs of both are known; until then both are kept.
+    """
 
     newest: int = -1
     handshakes: dict[int, Handshake] = field(default_factory=dict)
@@ -77,8 +79,10 @@ class SameKey:
         return made
 
     def final_beside(self, handshake: Handshake) -> list[Handshake]:
-        """Return the final neighbours of a handshake that has become final; forget handshakes without further
-        comparisons."""
+        """Return the handshakes before and after this one with which it can be compared now.
+
+        Handshakes that need no further comparison are forgotten.
+        """
         known, number = self.handshakes, handshake.number
         if known.get(number) is not handshake:
             return []  # the key was forgotten meanwhile
@@ -90,7 +94,7 @@ class SameKey:
 
 
 class Lifetime(NamedTuple):
-    """First packet, first FIN or RST, and reference of the greeting."""
+    """The first packet and the first FIN or RST of a connection, and the identity of its greeting."""
 
     start: Stamp
     end: Stamp
@@ -99,17 +103,17 @@ class Lifetime(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Reconnects:
-    """Failed connections of a client with an endpoint, each opened after the previous one ended."""
+    """Failed connections of one client to one endpoint, each opened after the previous one ended."""
 
     lifetimes: deque[Lifetime] = field(default_factory=lambda: deque(maxlen=RECONNECTS + 1))
     evaluated: bool = False
 
 
 class Served:
-    """Open connections that make the same claim at one socket, by the client's initial sequence number.
+    """Open connections on which clients claim to be the same peer, by the client's initial sequence number.
 
-    Connections with one known number are the same connection, captured in several places. The value is the reference of
-    the announcing command.
+    Connections with the same known number are one connection, captured in several places. The value is the identity of
+    the command with the claim.
     """
 
     def __init__(self) -> None:
@@ -117,7 +121,7 @@ class Served:
         """The last numbers, and of each the last connections by conn_id, newest last."""
 
     def other_than(self, origin: Origin) -> str | None:
-        """Return the reference of the newest connection that is certainly another one, or None."""
+        """Return the identity of the command on the newest connection that is certainly another one, or None."""
         for initial, connections in islice(reversed(self.connections.items()), 2):
             if initial < 0 or initial != origin.initial:
                 return connections[next(reversed(connections))]
@@ -152,7 +156,7 @@ class Endpoints:
         self.notes: list[Note] = []
 
     def evaluate(self, fact: ConnectionFact) -> list[Note]:
-        """Return notes about the next fact in capture order."""
+        """Return findings that result from the next fact. Facts arrive in capture order."""
         EVALUATE[fact.kind](self, fact)
         notes, self.notes = self.notes, []
         return notes
@@ -179,7 +183,7 @@ class Endpoints:
         _remember(self.secured, endpoint, fact.reference, MAX_ENDPOINTS)
 
     def _unsecured(self, fact: ConnectionFact, what: str) -> None:
-        """Process that messages were exchanged with a client that has no security."""
+        """Process the fact that messages were exchanged with a client that has no security."""
         endpoint = fact.origin.endpoint
         if endpoint in self.secured:
             self._note("ZMTP-DOWNGRADE-01", fact, self.secured[endpoint], what)
@@ -189,7 +193,8 @@ class Endpoints:
     # -- one socket, several peers -----------------------------------------------------------------------------------
 
     def _served(self, fact: ConnectionFact) -> None:
-        """Process that a client with an identity (`value`) connected to a ROUTER, or any client to a PAIR."""
+        """Process the fact that a client with an identity (`value`) is connected to a ROUTER, or any client to a
+        PAIR."""
         peer, origin = self._peer(fact), fact.origin
         socket_type, identity = fact.value
         if peer.served is not None:
@@ -204,7 +209,7 @@ class Endpoints:
     # -- CURVE -------------------------------------------------------------------------------------------------------
 
     def _hello(self, fact: ConnectionFact) -> None:
-        """Process a HELLO with the short-term key `value`."""
+        """Process the fact that a client sent a HELLO with the short-term key `value`."""
         peer, key = self._peer(fact), fact.value
         if peer.handshake is not None:
             return
@@ -213,7 +218,7 @@ class Endpoints:
         _remember(self.handshakes, key, same, MAX_HANDSHAKES)
 
     def _welcome(self, fact: ConnectionFact) -> None:
-        """Report a WELCOME whose long nonce, the value of the fact, another connection to the endpoint had before."""
+        """Report a WELCOME whose long nonce (`value`) was already used on another connection to the endpoint."""
         handshake = self._peer(fact).handshake
         if handshake is None or handshake.nonce is not None:
             return
@@ -227,7 +232,7 @@ class Endpoints:
         self._compare_keys(handshake, fact)
 
     def _compare_keys(self, handshake: Handshake, fact: ConnectionFact) -> None:
-        """Report a reused key, now that `fact` makes one of two handshakes final.
+        """Report a short-term key that was used twice, if `fact` completes the comparison of two handshakes.
 
         If both received the same WELCOME they are one handshake, captured before and after a relay.
         """
@@ -239,7 +244,7 @@ class Endpoints:
     # -- clients that come again -------------------------------------------------------------------------------------
 
     def _refused(self, fact: ConnectionFact) -> None:
-        """Process an ERROR of the listener; `value` is the refused mechanism and user name."""
+        """Process the fact that a server sent an ERROR; `value` is the refused mechanism and user name."""
         pair = fact.origin.pair
         if pair in self.refused:
             sent, what, reference = self.refused[pair]
@@ -248,7 +253,7 @@ class Endpoints:
         _remember(self.refused, pair, (stamp(fact.arrival), fact.value, fact.reference), MAX_ENDPOINTS)
 
     def _failed(self, fact: ConnectionFact) -> None:
-        """Process the end of a connection that the client will open again."""
+        """Process the fact that a connection ended in a way after which the client will reconnect."""
         pair, start = fact.origin.pair, fact.origin.start
         known = self.reconnects.get(pair) or Reconnects()
         _remember(self.reconnects, pair, known, MAX_ENDPOINTS)
@@ -271,7 +276,7 @@ class Endpoints:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _closed(self, fact: ConnectionFact) -> None:
-        """Process the end of a connection or the capture; `value` is a `Close`."""
+        """Process the fact that a connection or the capture has ended; `value` is a `Close`."""
         close = fact.value
         peer = self.peers.pop(fact.origin.stream.conn_id, Peer())
         if peer.served is not None:
@@ -300,7 +305,7 @@ EVALUATE: dict[str, Callable[[Endpoints, ConnectionFact], None]] = {
 
 
 def _remember(known: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> None:
-    """Store the newest value; the oldest is forgotten when full."""
+    """Store a value by key as the newest one. If there are more than `most`, the oldest is forgotten."""
     known[key] = value
     known.move_to_end(key)
     if len(known) > most:

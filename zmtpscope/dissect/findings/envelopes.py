@@ -1,6 +1,6 @@
-"""Envelopes of requests and replies, the frames before the first empty one (wire.md 10.1), as one number each.
+"""Convert the envelopes of requests and replies to numbers, so that many messages can be compared at once.
 
-Numbers allow comparing many messages at once.
+An envelope is the frames before the first empty one (wire.md 10.1).
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ SPREAD, MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 
 def envelopes(run: MessageTable, rows: Int64) -> Int64:
-    """Return a number for each envelope: equal for equal octets, almost surely different otherwise."""
+    """Return a number for the envelope of each of the messages `rows`.
+
+    Numbers are equal for equal octets, and almost surely different otherwise.
+    """
     first, last = run.first[rows], run.last[rows]
     if not (run.sizes[first].any() or (first == last).any()):
         return np.full(len(rows), EMPTY)
@@ -38,7 +41,10 @@ def envelopes(run: MessageTable, rows: Int64) -> Int64:
 
 
 def _of_addresses(run: MessageTable, first: Int64, counts: Int64) -> Int64:
-    """Return the envelopes with `counts` frames before the delimiter, at least one, none empty."""
+    """Return numbers for envelopes with addresses: message i has `counts[i]` frames from frame `first[i]` on.
+
+    Each has at least one frame, and no frame is empty.
+    """
     frames = numbers(first, counts)
     sizes, starts = run.sizes[frames], run.bodies[frames] - run.base
     is_kept = (starts >= 0) & (sizes <= np.minimum(len(run.data) - starts, LARGEST_ENVELOPE))

@@ -1,9 +1,9 @@
 """Match PINGs and PONGs (conformance.md, wire.md 10.3).
 
-A capture shows less than the peers sent: packets are lost or swapped, a hole delays a side, boxes stay encrypted. So a
-PONG matches any open PING with its context. An unmatched PONG waits until its PING cannot arrive any more: the
-requesting side was read for a second longer, or the connection ended. Likewise a PING waits only while the other side
-was read. After missing octets of either side, nothing more is reported.
+A capture shows less than the peers sent: packets are lost or swapped, a hole delays a side, boxes stay encrypted. A
+PONG therefore matches any open PING with its context. An unmatched PONG waits until its PING cannot arrive any more:
+the side that sends PINGs was read for a second longer, or the connection ended. Likewise a PING waits only while the
+other side was read. After missing octets of either side, nothing more is reported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ LONGEST_KEPT = 32
 
 
 class Heartbeat(NamedTuple):
-    """A PING or PONG. `context` is shortened; `echo`, its first octets, is an accepted answer too."""
+    """A PING or PONG.
+
+    `context` is shortened. `echo` is its beginning, which is accepted as an answer too.
+    """
 
     arrival: Arrival
     start: int
@@ -44,7 +47,7 @@ class Heartbeat(NamedTuple):
 
 
 class Direction:
-    """PINGs of side `asker`, and PONGs of the other side."""
+    """The PINGs of the side `asker`, and the PONGs of the other side."""
 
     has_answered = False
     """Whether the other side has sent a PONG."""
@@ -62,7 +65,7 @@ class Direction:
         self.unmatched: deque[Heartbeat] = deque()
 
     def ping(self, ping: Heartbeat) -> None:
-        """Add a PING. Its PONG may have been captured earlier, much earlier if the PING is a retransmission."""
+        """Add a PING. Its PONG may have been captured before it, long before if the PING is a retransmission."""
         early = next((pong for pong in self.unmatched if _fits(ping, pong)), None)
         if early is not None:
             self.unmatched.remove(early)
@@ -84,20 +87,20 @@ class Direction:
             self.overflowed = True
 
     def settle(self, time: int, ordinal: int) -> None:
-        """Evaluate PONGs that can match no later PING: the requesting side was read up to `time`.
+        """Report PONGs that can match no later PING, since the side with PINGs was read up to `time`.
 
-        The segment `ordinal` decides.
+        `ordinal` is the segment that shows this.
         """
         while self.unmatched and time - self.unmatched[0].arrival.time > SECOND:
             self._evaluate_pong(self.unmatched.popleft(), ordinal)
 
     def settle_all(self, ordinal: int) -> None:
-        """Evaluate all unmatched PONGs: no more PINGs will arrive."""
+        """Report all unmatched PONGs, since no more PINGs will arrive. `ordinal` is the segment that shows this."""
         while self.unmatched:
             self._evaluate_pong(self.unmatched.popleft(), ordinal)
 
     def _evaluate_pong(self, pong: Heartbeat, ordinal: int) -> None:
-        """Report a PONG without PING: a wrong answer to the oldest open PING, if there is one."""
+        """Report a PONG without a PING; if a PING is open, as a wrong answer to the oldest one."""
         if self.overflowed:
             return
         id_ = "ZMTP31-PING-08"
@@ -108,7 +111,10 @@ class Direction:
         self._note(id_, 1 - self.asker, pong, ordinal)
 
     def evaluate_crowd(self, time: int, ordinal: int) -> None:
-        """Report too many PINGs since the last answered one; the answering side was read up to `time`."""
+        """Report if too many PINGs are unanswered since the last answered one.
+
+        The answering side was read up to `time`; `ordinal` is the segment that shows this.
+        """
         if len(self.open) <= OPEN_PINGS or self.is_crowd_noted:
             return
         waiting = [ping for ping in self.open if ping.start > self.answered and time - ping.arrival.time > SECOND]
@@ -117,7 +123,7 @@ class Direction:
             self._note("ZMTP31-PING-09", self.asker, waiting[OPEN_PINGS], ordinal, self._severity())
 
     def evaluate_oldest(self, time: int, ordinal: int) -> None:
-        """Report an unanswered PING when the connection was closed at `time`."""
+        """Report an unanswered PING when the connection was closed at `time`. `ordinal` is the segment of the close."""
         if not self.open or time - self.open[0].arrival.time <= SECOND:
             return
         ping = self.open[0]
@@ -128,7 +134,7 @@ class Direction:
             self._note("ZMTP31-PING-04", self.asker, ping, ordinal, self._severity())
 
     def _severity(self) -> str | None:
-        """Return the severity, a note if the peer may be libzmq 4.0 or 4.1, which use 3.0 and do not know PING."""
+        """Return "note" if the peer may be libzmq 4.0 or 4.1, which speak 3.0 and do not know PING; otherwise None."""
         return "note" if self.view.version == "3.0" and not self.has_answered else None
 
     def _note(self, id_: str, side: int, heartbeat: Heartbeat, ordinal: int, severity: str | None = None) -> None:
@@ -151,7 +157,7 @@ class Heartbeats:
         return notes
 
     def feed(self, timed: TimedEvent, whole: bool) -> None:
-        """Process a PING or PONG; `whole`: no octet of either side was missing up to its ordinal."""
+        """Process a PING or PONG. `whole`: no octet of either side was missing up to its ordinal."""
         if self.over:
             return
         if not (whole and timed.certain and timed.event.fields["size"] <= LARGEST_AWAITED_COMMAND):
@@ -175,9 +181,9 @@ class Heartbeats:
             direction.unmatched.clear()
 
     def end(self, arrival: Arrival, closed: bool) -> None:
-        """Evaluate the end of a completely captured connection.
+        """Report at the end of a completely captured connection.
 
-        If `closed`, `arrival` is the first FIN or RST; otherwise the capture ends with it.
+        If `closed`, `arrival` is the first FIN or RST; otherwise it is the end of the capture.
         """
         for direction in self.directions:
             if closed:

@@ -1,4 +1,4 @@
-"""Explain an ERROR in the handshake: the refused credentials, the reason, and the remedy (27/ZAP Reply; wire.md 7.3,
+"""Explain an ERROR in the handshake: which credentials were refused, why, and the remedy (27/ZAP Reply; wire.md 7.3,
 8)."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OTHER_HINT = "see the log of the side that sent ERROR"
 
 
 class Refusing(NamedTuple):
-    """The finding, the name of the credentials until more is known, and the remedy."""
+    """A kind of refusal: id of the finding, name of the credentials until more is known, and the remedy."""
 
     id: str
     subject: str
@@ -53,7 +53,10 @@ REFUSING = {
 
 
 def explain(refusing: Refusing, reason: str | None, subject: str | None) -> tuple[str, str]:
-    """Return refusal and reason as part of a sentence, and the remedy. `subject` names the credentials."""
+    """Return (text, remedy) about a refusal; the text is part of a sentence, with the reason.
+
+    `subject` names the credentials, such as a user name.
+    """
     who = subject or refusing.subject
     if reason == REFUSED:
         return f"{reason}, {who} was refused", refusing.hint

@@ -36,9 +36,9 @@ Rows = tuple[list[int], list[int]]
 
 
 class Relations:
-    """Findings that compare both sides.
+    """Finds findings that compare both sides of a connection.
 
-    Call `add` for events in any order, `evaluate` after each block, then `drain`.
+    Call `add` for greetings and commands in any order, `evaluate` after each block, then `drain`.
     """
 
     is_refusal_noted = False
@@ -67,7 +67,8 @@ class Relations:
             self._await_octets_behind(self.sides[side], read)
 
     def _await_octets_behind(self, side: SideState, ready: UnitRead) -> None:
-        """Note the first octets after the first READY of a side, or wait for them."""
+        """Store which segment has the first octets after the first READY of a side; if there are none yet, wait for
+        them."""
         if side.behind_ready is not None or side.awaited is not None:
             return
         side.behind_ready = ready.next_octets
@@ -82,7 +83,7 @@ class Relations:
         return notes, self.reports.drain()
 
     def found(self, side: int, finding: Finding, arrival: Arrival, reference: str) -> None:
-        """Remember the last error before the first FIN or RST, which may be its consequence."""
+        """Store the last error of a side before the first FIN or RST, which may be a consequence of the error."""
         first, last = self.view.tcp.closing, self.faults[side]
         if first is not None and arrival.ordinal > first[0].ordinal:
             return
@@ -90,7 +91,10 @@ class Relations:
             self.faults[side] = Fault(arrival, finding, reference)
 
     def evaluate(self, block: BlockView | None = None, rows: Rows = ([], [])) -> None:
-        """Evaluate the added events in capture order; `rows` are the block's rows with octets of either side."""
+        """Process the greetings and commands added so far, in capture order.
+
+        `rows` are, for each side, the rows of the block with its octets.
+        """
         if self.awaiting and block is not None:
             self._look_behind_ready(block, rows)
         if self.timed_events:
@@ -106,7 +110,7 @@ class Relations:
         return self.times_to_live.until(side) or (NO_LIMIT if self.sides[side].awaited is not None else 0)
 
     def note_next_octets(self, side: int, arrival: Arrival) -> None:
-        """Record the first octets after a READY or PING."""
+        """Store the segment with the first octets after a READY or PING."""
         state = self.sides[side]
         if state.awaited is not None:
             state.behind_ready, state.awaited = arrival, None
@@ -141,13 +145,13 @@ class Relations:
         refs: tuple[str, ...] = (),
         hint: str | None = None,
     ) -> None:
-        """Add a finding about an event, decided by the event itself."""
+        """Add a finding about a greeting or command."""
         event, arrival = timed.event, timed.arrival
         finding = Finding(id_, event.start, event.stop - event.start, severity, detail, hint)
         self._notes.append(Note(timed.side, finding, arrival, arrival.ordinal, refs, source=timed.source))
 
     def _note_at_arrival(self, id_: str, side: int, at: Arrival, ordinal: int, detail: str) -> None:
-        """Add a finding about the segment `at`, decided by the segment `ordinal`."""
+        """Add a finding about the segment `at`, which the segment `ordinal` showed."""
         self._notes.append(Note(side, Finding(id_, None, 0, None, detail), at, ordinal))
 
     # -- greetings and handshake -------------------------------------------------------------------------------------
@@ -176,7 +180,7 @@ class Relations:
             self._note("ZMTP-DOWNGRADE-02", timed)
 
     def _opened_late(self, arrival: Arrival) -> None:
-        """Note that the SYN was sent again; the first greeting decides it."""
+        """Store that the SYN was sent again. The finding is added with the first greeting."""
         tcp = self.view.tcp
         waited = tcp.last_syn.time - tcp.start.time
         if waited >= MIN_LATE:
@@ -258,14 +262,20 @@ class Relations:
     # -- sides that continue -------------------------------------------------------------------------------------------
 
     def _must_be_silent(self, number: int, id_: str, timed: TimedEvent, reason: str) -> None:
-        """Note that from `timed` on this side must be silent."""
+        """Store that this side must be silent from the command `timed` on.
+
+        `id_` and `reason` are those of the finding if it is not.
+        """
         side = self.sides[number]
         if side.must_be_silent is None:
             self.is_silence_due = True
             side.must_be_silent = MustBeSilent(id_, timed.arrival.ordinal, timed.arrival.time, reason)
 
     def _look_for_octets_behind(self, block: BlockView, rows: Rows) -> None:
-        """Report a side that still sends after more than a second; earlier octets may have been in flight."""
+        """Report a side that must be silent, but still sends after more than a second.
+
+        Earlier octets may have been in flight.
+        """
         for number, side in enumerate(self.sides):
             since = side.must_be_silent
             if since is None or side.has_spoken_noted:
@@ -294,7 +304,7 @@ class Relations:
         self.heartbeats.feed(timed, self.view.is_whole_until(timed.arrival.ordinal))
 
     def end(self, arrival: Arrival, whole: bool) -> None:
-        """Process the end of the connection; `whole`: every octet was captured."""
+        """Add the findings at the end of the connection. `whole`: every octet was captured."""
         tcp = self.view.tcp
         first = tcp.closing if tcp.has_ended else None
         at = arrival if first is None else first[0]._replace(ordinal=arrival.ordinal)

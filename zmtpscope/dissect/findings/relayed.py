@@ -31,7 +31,7 @@ Key = tuple[str, str, int, str]
 
 @dataclass(slots=True)
 class Asked:
-    """Refusals of one target by one proxy to one client."""
+    """Refusals that one client received from one proxy for one target."""
 
     first: Relayed
     last: Relayed
@@ -39,20 +39,20 @@ class Asked:
 
     @property
     def is_fast(self) -> bool:
-        """Whether requests follow each other as fast as ZeroMQ clients retry."""
+        """Whether the requests follow each other as fast as ZeroMQ clients retry."""
         span = self.last.connection.start.time - self.first.connection.start.time
         return self.count >= MIN_ASKED and 0 <= span <= FASTEST * (self.count - 1)
 
 
 class Refusals:
-    """Proxy refusals of a run. Call `evaluate` for each finished connection, then `finish`."""
+    """Collects the proxy refusals of a run. Call `evaluate` for each finished connection, then `finish`."""
 
     def __init__(self) -> None:
         self.refused: OrderedDict[Key, Asked] = OrderedDict()
         self.granted: OrderedDict[tuple[str, str, int], Relayed] = OrderedDict()
 
     def evaluate(self, relayed: Relayed) -> None:
-        """Add a refusal, or ZMTP through the proxy."""
+        """Add a connection through a proxy: a refusal, or ZMTP."""
         client, proxy, port = _ends(relayed)
         if relayed.refusal is None:
             self.granted[client, proxy, port] = relayed
@@ -72,7 +72,7 @@ class Refusals:
             self.refused.popitem(last=False)
 
     def finish(self, end: Arrival) -> list[Note]:
-        """Return a note for each client, proxy and target that concerns ZMTP."""
+        """Return a finding for each client, proxy and target that concerns ZMTP. `end` is the end of the run."""
         return [
             _note(asked, self.granted.get(key[:3]), end)
             for key, asked in self.refused.items()
@@ -81,8 +81,10 @@ class Refusals:
 
 
 class OthersAtEndpoints:
-    """Connections without ZMTP to `endpoints`, which use ZMTP in other connections. Call `evaluate` for each, then
-    `finish`."""
+    """Collects connections without ZMTP to `endpoints`, which speak ZMTP on other connections.
+
+    Call `evaluate` for each connection, then `finish`.
+    """
 
     def __init__(self, endpoints: Set[Endpoint]) -> None:
         self.opened: OrderedDict[tuple[str, str, int, str], tuple[WithoutZmtp, WithoutZmtp, int]] = OrderedDict()
@@ -97,7 +99,7 @@ class OthersAtEndpoints:
             self.opened.popitem(last=False)
 
     def finish(self, end: Arrival) -> list[Note]:
-        """Return a note for each client, endpoint and finding."""
+        """Return a finding for each client, endpoint and kind. `end` is the end of the run."""
         notes = []
         for (client, host, port, id_), (first, last, count) in self.opened.items():
             if (host, port) not in self.endpoints:

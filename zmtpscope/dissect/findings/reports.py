@@ -1,4 +1,4 @@
-"""Facts that one connection reports for comparison with others by `endpoints.py`."""
+"""Report facts about one connection for comparison with other connections by `endpoints.py`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from zmtpscope.zmtp.socket_types import LARGEST_IDENTITY
 
 
 class Reports:
-    """The facts that one connection reports to the comparison of connections: only facts that missing octets cannot
-    disprove."""
+    """Collects the facts about one connection for comparison with others.
+
+    Only facts that missing octets cannot disprove are reported.
+    """
 
     origin: Origin | None = None
 
@@ -27,7 +29,7 @@ class Reports:
         return facts
 
     def report(self, kind: str, timed: TimedEvent, value: Any = None) -> None:
-        """Report a unit that may matter to other connections, as a `ConnectionFact`."""
+        """Report a greeting or command that may matter to other connections, as a `ConnectionFact` of this kind."""
         if self.view.is_whole_until(timed.arrival.ordinal):
             self._put(kind, timed.arrival, timed, value)
 
@@ -39,8 +41,10 @@ class Reports:
         self._facts.append(ConnectionFact(arrival, self.origin, kind, unit, value))
 
     def served(self, timed: TimedEvent, other: TimedEvent) -> None:
-        """Report the peer of a ROUTER with an identity, or of a PAIR, once both types are known; `timed` is the
-        later one."""
+        """Report that a ROUTER is connected to a peer with an identity, or a PAIR to its peer.
+
+        Both socket types must be known; `timed` is the later of the two commands.
+        """
         listener = self.view.listener
         if listener is None:
             return
@@ -54,7 +58,7 @@ class Reports:
             self.report("served", fact, (socket_type, identity if socket_type == "ROUTER" else ""))
 
     def end(self, arrival: Arrival, greetings: tuple[TimedEvent | None, TimedEvent | None]) -> None:
-        """Report the end of the connection or of the capture."""
+        """Report the end of the connection or of the capture, with the greetings of both sides."""
         greeting = greetings[0] or greetings[1]
         if greeting is None:
             return
@@ -72,8 +76,10 @@ class Reports:
             self._put("closed", arrival, greeting, Close(failed, unsecured, stamp(closed)))
 
     def _unsecured(self, greeting: TimedEvent | None) -> str | None:
-        """Describe messages exchanged with a client too old for security, if the listener, which sent `greeting`, is
-        newer."""
+        """Describe messages exchanged without security because the client is too old for it; None if there were none.
+
+        `greeting` is that of the listener, which is newer.
+        """
         if greeting is None:
             return None
         messages = sum(stream.messages.message_count for stream in self.view.streams)

@@ -44,7 +44,8 @@ Runs = tuple[list[MessageTable], list[MessageTable]]
 
 
 class Sent(NamedTuple):
-    """Messages of one side in a block, in decision order: message i is row `rows[i]` of the run `runs[i]`."""
+    """Messages of one side in a block, in order of arrival: message i is row `rows[i]` of the table with index
+    `runs[i]`."""
 
     runs: Int64
     rows: Int64
@@ -58,7 +59,7 @@ class Sent(NamedTuple):
         return Sent(*[column[which] for column in self])
 
     def delimited(self) -> Sent:
-        """Return the messages with a delimiter. Others are router probes, or dropped by a REP."""
+        """Return the messages with a delimiter. The others are router probes, or messages that a REP drops."""
         has_delimiter = self.envelopes != NO_DELIMITER
         return self if has_delimiter.all() else self.some(has_delimiter)
 
@@ -68,14 +69,14 @@ NOTHING = Sent(NONE, NONE, NONE, NONE, NONE, NONE, NONE)
 
 
 class Waiting(NamedTuple):
-    """A finding that the other side may still disprove, and the envelope of its message."""
+    """A finding that a later message of the other side may still disprove; `envelope` is that of its message."""
 
     note: Note
     envelope: int
 
 
 class Requests:
-    """Requests and replies of one connection. Call `evaluate` for each block, then `end`."""
+    """Matches the requests and replies of one connection. Call `evaluate` for each block, then `end`."""
 
     is_over = False
     """Whether octets are missing or too many requests are open, so that nothing more is reported."""
@@ -101,15 +102,16 @@ class Requests:
 
     @property
     def is_alternating(self) -> bool:
-        """Whether requests without addresses and their replies have alternated, as far as it still matters."""
+        """Whether requests without addresses and their replies have alternated, so that the fast path may read them."""
         is_open = not self.is_answered and self.replier_type != "ROUTER"
         is_other = self.is_over or self.early or self.unasked or self.passed_over or self.undelimited
         return not is_other and self.open.tolist() == [EMPTY] * is_open
 
     def resume(self, asker: int, types: tuple[str | None, str | None], is_answered: bool, last_packet: int) -> None:
-        """Continue after the fast path, where requests and replies alternated.
+        """Continue after the fast path, on which requests and replies alternated.
 
-        `types` are the socket types of requester and replier. The last request ends in `last_packet`.
+        `asker` is the side with requests, `types` are the socket types of requester and replier. `is_answered`: the
+        last request, which ends in `last_packet`, has a reply.
         """
         self.asker, (self.asker_type, self.replier_type) = asker, types
         self.is_answered, self.last_packet = is_answered, last_packet
@@ -134,7 +136,7 @@ class Requests:
         return notes
 
     def _knows_types(self, written: Runs) -> bool:
-        """Whether the requesting side is known, and replies can be checked."""
+        """Whether the side with requests is known, and replies can be checked."""
         for side, runs in enumerate(written):
             for run in runs:
                 types = run.socket_type, run.peer_socket_type
@@ -156,9 +158,9 @@ class Requests:
         self.early, self.unasked, self.open, self.passed_over = [], [], NONE, Counter()
 
     def end(self, ordinal: int, ceased: int | None) -> list[Note]:
-        """Return pending notes at the end of a connection without gaps.
+        """Return the findings that nothing can disprove any more, at the end of a connection without gaps.
 
-        The segment `ordinal` ends the connection, or the capture ends at the time `ceased`.
+        The segment `ordinal` ends the connection, or the capture ends at the time `ceased` (ns).
         """
         return [
             each.note._replace(decided=ordinal)
@@ -169,8 +171,11 @@ class Requests:
     # -- requests before a reply ---------------------------------------------------------------------------------------
 
     def _look_for_early(self, side: int, runs: list[MessageTable], asked: Sent, answered: Sent) -> list[Note]:
-        """Find early requests (REQREP-02). A request in the packet with the end of the previous one cannot follow
-        its reply."""
+        """Find requests that were sent before the reply to the previous request (REQREP-02).
+
+        `asked` and `answered` are requests and replies; `side` sends the requests. A request in the packet with the end
+        of the previous one cannot follow its reply.
+        """
         replies, next_reply = answered.orders.searchsorted(asked.orders), 0
         is_early = np.diff(replies, prepend=0) == 0
         is_early[:1] &= not self.is_answered
@@ -193,7 +198,7 @@ class Requests:
         return sorted(notes, key=_place)
 
     def _decide_early(self, answered: Sent, reply: int) -> list[Note]:
-        """Decide on early requests, given the next reply."""
+        """Return the early requests that the reply with the index `reply` proves, and drop the others."""
         waiting, self.early = self.early, []
         order, time = int(answered.orders[reply]), int(answered.times[reply])
         return [each.note._replace(decided=order) for each in waiting if time - each.note.at.time > SECOND]
@@ -201,7 +206,10 @@ class Requests:
     # -- replies without a request -------------------------------------------------------------------------------------
 
     def _match(self, asker: int, runs: list[MessageTable], asked: Sent, answered: Sent) -> list[Note]:
-        """Find replies without a request (REQREP-04)."""
+        """Find replies without a request (REQREP-04).
+
+        `asked` and `answered` are requests and replies; `runs` are the tables of the replies.
+        """
         if not self.unasked and self._match_in_order(asked, answered):
             return []
         waiting = deque(self.open.tolist())
@@ -230,7 +238,7 @@ class Requests:
         return notes
 
     def _match_in_order(self, asked: Sent, answered: Sent) -> bool:
-        """Match replies with the oldest open requests; return whether all match."""
+        """Match replies with the oldest open requests; return False if any does not match."""
         requests = asked.delimited()
         undelimited, asked = len(asked.orders) - len(requests.orders), requests
         envelopes_open = np.concatenate((self.open, asked.envelopes)) if len(self.open) else asked.envelopes
@@ -248,9 +256,10 @@ class Requests:
         return True
 
     def _find(self, waiting: deque[int], envelope: int) -> bool:
-        """Remove the request with this envelope (any, if the reply has none); return whether there was one.
+        """Remove the request with this envelope from those that wait; return whether there was one.
 
-        A REP replies in order, so skipped requests will hardly get a reply.
+        A reply without an envelope matches any request. A REP replies in order, so skipped requests will hardly get a
+        reply.
         """
         if envelope == NO_DELIMITER and waiting:
             waiting.popleft()
@@ -268,21 +277,25 @@ class Requests:
         return True
 
     def _was_answered_early(self, envelope: int) -> bool:
-        """Whether a pending reply, at most a second old, answers this request."""
+        """Whether a reply that arrived before this request, at most a second ago, answers the request."""
         answer = next((each for each in self.unasked if each.envelope == envelope), None)
         if answer is not None:
             self.unasked.remove(answer)
         return answer is not None
 
     def _settle(self, order: int, time: int) -> list[Note]:
-        """Return unmatched replies as notes if the requesting side was read for more than a second after them."""
+        """Return replies without a request as findings, if the side with requests was read for more than a second after
+        them.
+
+        `order` and `time` are those of its last message.
+        """
         late = [each for each in self.unasked if time - each.note.at.time > SECOND]
         self.unasked = [each for each in self.unasked if time - each.note.at.time <= SECOND]
         return [each.note._replace(decided=order) for each in late]
 
 
 def _sent(runs: list[MessageTable]) -> tuple[Sent, int]:
-    """Return the messages of a side, and the ordinal from which messages are missing: `NEVER` if none are."""
+    """Return the messages of a side, and the ordinal from which on messages are missing (`NEVER`: none are)."""
     parts: list[Sent] = []
     until = NEVER
     for number, run in enumerate(runs):

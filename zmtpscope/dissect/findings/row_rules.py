@@ -1,4 +1,4 @@
-"""Rules for message rows: conditions over columns, by socket type of the sender (conformance.md)."""
+"""Rules for single messages: conditions over columns, by socket type of the sender (conformance.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from zmtpscope.zmtp.socket_types import PUBLISHERS, REQUEST_ID_SIZE, SINGLE_PART
 
 
 class RowRule(NamedTuple):
-    """Messages whose indices `broken` returns raise finding `id`; `peer` limits it to that receiving socket type."""
+    """A rule for messages.
+
+    The messages whose indexes `broken` returns raise the finding `id`; `peer` limits the rule to this receiving socket
+    type.
+    """
 
     id: str
     broken: Callable[[MessageTable], Int64]
@@ -36,7 +40,7 @@ def _multipart(run: MessageTable) -> Int64:
 
 
 def _without_delimiter(run: MessageTable) -> Int64:
-    """Return the indices of messages without an empty frame before the last frame."""
+    """Return the indexes of messages without an empty frame before the last frame."""
     plain = _plain(run)
     empty = np.concatenate(([0], np.cumsum((run.sizes == 0) & ((run.flags & MORE) != 0))))
     without: Int64 = plain[empty[run.last[plain]] == empty[run.first[plain]]]
@@ -44,8 +48,10 @@ def _without_delimiter(run: MessageTable) -> Int64:
 
 
 def _does_not_begin_with_delimiter(run: MessageTable) -> Int64:
-    """Return the messages with neither an empty frame nor a request id and an empty frame at the start. A single
-    empty frame is a probe."""
+    """Return the indexes of messages that start neither with an empty frame nor with a request id and an empty frame.
+
+    A message of one empty frame is a probe.
+    """
     plain = _plain(run)
     first, last = run.first[plain], run.last[plain]
     second = np.minimum(first + 1, last)
@@ -71,9 +77,9 @@ JUDGED_TYPES = frozenset(ROW_RULES) | PUBLISHERS | SUBSCRIBERS | {"RADIO"}
 
 
 def broken_rows(run: MessageTable) -> list[tuple[str, Int64]]:
-    """Return finding ids and messages of every broken rule.
+    """Return (finding id, indexes of messages) for every broken rule.
 
-    Nothing after lost octets: the first row may be the rest of a message.
+    Messages after lost octets are not checked: the first one may be the rest of a message.
     """
     rules = ROW_RULES.get(run.socket_type or "", ()) if run.sender.confidence == "proven" else ()
     return [(rule.id, rule.broken(run)) for rule in rules if rule.peer is None or rule.peer == run.peer_socket_type]

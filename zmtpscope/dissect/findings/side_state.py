@@ -8,7 +8,7 @@ from zmtpscope.zmtp.reader import Finding
 
 
 class MustBeSilent(NamedTuple):
-    """The finding if the side sends more, the time and ordinal since when, and the reason."""
+    """A side must not send any more: the finding if it does, since when, and the reason."""
 
     id: str
     ordinal: int
@@ -17,7 +17,7 @@ class MustBeSilent(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Time, finding and record reference of an error of a side."""
+    """An error of a side: when it arrived, the finding, and the identity of its record."""
 
     arrival: Arrival
     finding: Finding
@@ -25,7 +25,7 @@ class Fault(NamedTuple):
 
 
 class SideState:
-    """One side so far, for findings that compare both."""
+    """The state of one side, for findings that compare both sides."""
 
     greeting: TimedEvent | None = None
     step: TimedEvent | None = None
@@ -42,7 +42,10 @@ class SideState:
     type_event: TimedEvent | None = None
 
     def early_traffic(self, version: str | None) -> Arrival | None:
-        """Return the segment with traffic directly after READY in 3.1, if any; ERROR is not traffic."""
+        """Return the segment with messages or other traffic directly after READY in 3.1, or None.
+
+        ERROR is no traffic.
+        """
         if self.step is None or self.step.event.fields["name"] != "READY" or version != "3.1":
             return None
         return self.behind_ready

@@ -7,9 +7,9 @@ from zmtpscope.zmtp.events import Command, Greeting
 
 
 class TimedEvent(NamedTuple):
-    """A greeting or command of one side.
+    """A greeting or command of one side, with the time of its arrival.
 
-    `arrival` has packet and time of its first octet, and the ordinal of the deciding segment.
+    `arrival` has packet and time of its first octet, and the ordinal of the segment that completed it.
     """
 
     arrival: Arrival

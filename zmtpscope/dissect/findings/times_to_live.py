@@ -1,7 +1,7 @@
-"""Sides that are silent for longer than they announced (conformance.md, ZMTP31-PING-06).
+"""Report sides that are silent for longer than the TTL that they announced (conformance.md, ZMTP31-PING-06).
 
-If nothing follows a PING within its time to live, the other side should close. Any traffic counts: libzmq also stops
-its clock there. One more second is allowed for a close in flight.
+If nothing follows a PING within its time to live, the other side should close. Any traffic counts, as in libzmq. One
+more second is allowed for a close in flight.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MILLISECOND = 1_000_000
 
 
 class Announced(NamedTuple):
-    """A PING with a time to live, until octets follow."""
+    """A PING with a time to live, until octets of its side follow."""
 
     arrival: Arrival
     start: int
@@ -38,7 +38,7 @@ class TimesToLive:
         self.notes: list[Note] = []
 
     def announce(self, ping: TimedEvent, behind: Arrival | None) -> None:
-        """Add a PING; `behind` is the segment with the octet after it, if already captured."""
+        """Add a PING; `behind` is the segment with the octet after it, if that is already captured."""
         event = ping.event
         ttl = event.fields.get("ttl_ms")
         if ttl and ping.certain:
@@ -50,9 +50,9 @@ class TimesToLive:
                 self._evaluate(ping.side, announced, behind)
 
     def look_behind(self, block: BlockView, rows: tuple[list[int], list[int]]) -> None:
-        """Evaluate each PING that now has later octets.
+        """Check the PINGs that octets have followed in this block.
 
-        `rows` are the block's rows with octets of side 0 and side 1.
+        `rows` are, for each side, the rows of the block with its octets.
         """
         for side, (own, awaited) in enumerate(zip(rows, self.awaited, strict=True)):
             for announced in awaited[:]:
@@ -62,16 +62,20 @@ class TimesToLive:
                     self._evaluate(side, announced, block.arrival(first))
 
     def until(self, side: int) -> int:
-        """Return the time (ns) up to which the next octets of a side cause no finding; 0 if they are not awaited."""
+        """Return the time (ns) up to which the next octets of a side cause no finding; 0 if their time does not
+        matter."""
         return min((each.arrival.time + each.ttl + SECOND for each in self.awaited[side]), default=0)
 
     def note_next_octets(self, side: int, arrival: Arrival) -> None:
-        """Evaluate the PINGs of a side, given the first octets after them."""
+        """Check the PINGs of a side; `arrival` is the segment with the first octets after them."""
         while self.awaited[side]:
             self._evaluate(side, self.awaited[side].pop(0), arrival)
 
     def end(self, closing: Arrival) -> None:
-        """Process the end of a connection; `closing` is the first FIN or RST of a completely captured connection."""
+        """Check the last PINGs at the end of a connection; `closing` is the first FIN or RST.
+
+        The connection was captured completely.
+        """
         for side, awaited in enumerate(self.awaited):
             for announced in awaited if self.view.tcp.ended(side) else ():
                 self._evaluate_silence(side, announced, closing)
@@ -81,7 +85,7 @@ class TimesToLive:
         return notes
 
     def _evaluate(self, side: int, announced: Announced, behind: Arrival) -> None:
-        """Evaluate the silence that the segment `behind` ended."""
+        """Report the silence after a PING if it was too long; the segment `behind` ended it."""
         closing = self.view.tcp.closing
         was_open = closing is None or closing[0].ordinal > behind.ordinal
         if was_open and self.view.is_whole_until(behind.ordinal):

@@ -40,7 +40,7 @@ class Cancelled(NamedTuple):
 
 
 class Unsubscribed:
-    """Messages to one side that match nothing."""
+    """Finds messages to one side that match none of its subscriptions or groups."""
 
     unsure_until = 0
     """Time until which forgotten cancels may explain messages."""
@@ -52,7 +52,7 @@ class Unsubscribed:
         self.cancelled: list[Cancelled] = []
 
     def feed(self, steps: Iterable[Change | Unmatched]) -> list[Note]:
-        """Process changes and unmatched messages in order; return notes."""
+        """Process subscription changes and unmatched messages in order; return findings."""
         notes: list[Note] = []
         for step in steps:
             if isinstance(step, Unmatched):
@@ -62,15 +62,15 @@ class Unsubscribed:
         return notes
 
     def end(self, ordinal: int, ceased: int | None) -> list[Note]:
-        """Return pending notes at the end of a connection without gaps.
+        """Return the findings that nothing can disprove any more, at the end of a connection without gaps.
 
-        The segment `ordinal` ends the connection, or the capture ends at the time `ceased`.
+        The segment `ordinal` ends the connection, or the capture ends at the time `ceased` (ns).
         """
         ended = [each for each in self.waiting if ceased is None or ceased - each.note.at.time > SECOND]
         return [each.note._replace(decided=ordinal) for each in ended]
 
     def _change(self, change: Change) -> list[Note]:
-        """Apply a subscription, join or cancel; return notes about messages more than a second older."""
+        """Apply a subscription, join or cancel; return findings about messages that are more than a second older."""
         name, late = change.topic, []
         if self.waiting:
             late = [each for each in self.waiting if change.time - each.note.at.time > SECOND]

@@ -1,4 +1,4 @@
-"""Read-only view of a connection, for evaluating findings."""
+"""A read-only view of a connection, from which findings are decided."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionView:
-    """A connection so far, with the decryption session if keys were given."""
+    """A connection so far, with its decryption session if keys were given."""
 
     def __init__(
         self,
@@ -46,12 +46,13 @@ class ConnectionView:
 
     @property
     def is_zmtp(self) -> bool:
-        """Whether the connection has records: a side uses ZMTP, started like it, or is forced to."""
+        """Whether the connection has records: a side speaks ZMTP, started like ZMTP, or is forced to by a decode-as
+        rule."""
         return self.negotiation.is_zmtp
 
     @property
     def zmtp_since(self) -> int | None:
-        """Ordinal of the segment that proved ZMTP."""
+        """The ordinal of the segment that proved ZMTP; None if it is not proven."""
         if self.negotiation.forced is not None:
             return self.tcp.start.ordinal
         one, other = self.streams
@@ -61,8 +62,10 @@ class ConnectionView:
         return min(ordinal for ordinal in known if ordinal is not None)
 
     def is_doubtful(self, side: int | None) -> bool:
-        """Whether ZMTP is only likely: the side sends 1.0 frames, which other protocols may resemble, and neither
-        the other side's signature nor the user confirms it."""
+        """Whether ZMTP is only likely: the side sends 1.0 frames, which other protocols may resemble.
+
+        It is certain if the other side's signature or the user confirms it.
+        """
         decision = self.negotiation.decision
         if self.negotiation.forced is not None or (decision is not None and decision.confidence == "proven"):
             return False
@@ -73,8 +76,10 @@ class ConnectionView:
         return all(stream.handshake_done for stream in self.streams)
 
     def lacks_octets(self, side: int) -> bool:
-        """Whether the capture may lack octets of a side: it has no packet, or its peer acknowledged octets that are not
-        captured."""
+        """Whether the capture may lack octets of a side.
+
+        It may if the side has no packet, or if its peer acknowledged octets that are not captured.
+        """
         tcp = self.tcp.tcp[side]
         if self.streams[side].end or tcp.ended:
             return False
@@ -93,8 +98,7 @@ class ConnectionView:
         return True
 
     def is_whole_until(self, ordinal: int) -> bool:
-        """Whether, up to the segment `ordinal`, no octets were missing and no box stayed encrypted among decrypted
-        ones."""
+        """Whether no octets were missing up to the segment `ordinal`, and boxes were either all decrypted or none."""
         return all(tcp.begun for tcp in self.tcp.tcp) and all(
             (stream.lost_since is None or stream.lost_since > ordinal)
             and (stream.closed_since is None or stream.closed_since > ordinal)
@@ -115,7 +119,7 @@ class ConnectionView:
         return bool(ordinals) and ordinals[-1] > arrival.ordinal
 
     def is_acknowledged(self, side: int, stop: int | None) -> bool:
-        """Whether TCP acknowledged the octets of `side` before `stop`, None for all of them."""
+        """Whether TCP acknowledged the octets of `side` before stream offset `stop` (None: all of them)."""
         acknowledged, sent = self.tcp.tcp[1 - side].acknowledged, self.tcp.tcp[side]
         if acknowledged < 0:
             return False

@@ -16,7 +16,7 @@ MAX_WRITTEN = 10
 
 
 class ZapMessage(NamedTuple):
-    """A request or reply of `side`; its message is at offset `unit` of `source`."""
+    """A ZAP request or reply of `side`; its message is at offset `unit` of `source`."""
 
     arrival: Arrival
     side: int
@@ -35,12 +35,14 @@ class ZapRequests:
         """Replies without a request."""
 
     def add(self, message: ZapMessage) -> None:
-        """Add a message of the current block; `evaluate` follows after the block."""
+        """Add a message of the current block. Call `evaluate` after the block."""
         self._messages.append(message)
 
     def evaluate(self) -> None:
-        """Find replies without a request, in capture order. They are reported at the end, because the request may be
-        missing."""
+        """Find replies without a request, in capture order.
+
+        They are reported at the end, because the request may be missing in the capture.
+        """
         if not self._messages:
             return
         messages, self._messages = sorted(self._messages, key=_order), []
@@ -58,7 +60,7 @@ class ZapRequests:
                 self.unasked.append(message)
 
     def end(self, arrival: Arrival) -> Iterator[Note]:
-        """Yield notes; the connection has ended without gaps."""
+        """Yield findings at the end of a connection without gaps."""
         for message in self.unasked:
             detail = f'no request has the id "{message.fields["request_id"]}"'
             finding = Finding("ZAP-02", message.unit, message.length, None, detail)

@@ -1,8 +1,7 @@
-"""ZRE across connections: nodes, pairs of connections between two nodes, and consistency (zre.md 7 and 9).
+"""ZRE across connections: nodes, pairs of connections between two nodes, and their consistency (zre.md 7 and 9).
 
-Facts arrive in the order of their deciding packets. A check that waits for an event (an answer, the other connection)
-is evaluated with the first fact after its deadline, or at the end. Memory is bounded; the node unused for longest is
-forgotten.
+Facts arrive in capture order. A check that waits for an event (an answer, the other connection) is evaluated with the
+first fact after its deadline, or at the end. Memory is bounded; the node unused for longest is forgotten.
 """
 
 from __future__ import annotations
@@ -39,7 +38,11 @@ NEVER = Stamp(-1, 0)
 
 @dataclass(slots=True, eq=False)
 class Sender:
-    """A connection on which a node sends to another."""
+    """A connection on which a ZRE node sends to another node.
+
+    `hello` is when its HELLO arrived. `over`: it has ended. `lossy`: octets were lost. `paired`: both nodes have sent
+    HELLO to each other.
+    """
 
     side: ZreSide
     hello: Stamp | None = None
@@ -80,7 +83,7 @@ class Node:
 
 @dataclass(slots=True, order=True)
 class Deadline:
-    """A check at `time`. `number` orders equal times."""
+    """A check to make at `time` (ns). `number` orders checks of equal times."""
 
     time: int
     number: int
@@ -89,7 +92,10 @@ class Deadline:
 
 @dataclass(slots=True, eq=False)
 class Change:
-    """A JOIN or LEAVE that should also be sent on the node's other connections."""
+    """A JOIN or LEAVE, which a node must send on all its connections.
+
+    `missing` are those on which it has not sent it.
+    """
 
     command: str
     group: str
@@ -113,7 +119,7 @@ class Network:
         self.notes: list[Note | ZrePair] = []
 
     def evaluate(self, fact: ZreCommand | ZreClose | ZreBeacon) -> list[Note | ZrePair]:
-        """Return notes about a fact; facts arrive in capture order."""
+        """Return findings and pairs that result from a fact; facts arrive in capture order."""
         self._advance_clock(fact.arrival, fact.arrival.time)
         if isinstance(fact, ZreBeacon):
             self._beacon(fact)
@@ -173,7 +179,7 @@ class Network:
             self._wait(beacon.arrival.time + SILENT, partial(self._silent, node))
 
     def _silent(self, node: Node, end: Arrival) -> None:
-        """Report a node without further beacons, or renew its deadline."""
+        """Report a node that has stopped sending beacons, or set its deadline again."""
         last = node.last_beacon
         node.watched = False
         if last is None or node.gone:
@@ -186,7 +192,7 @@ class Network:
             self._note_beacon("ZRE-BEACON-06", last, end, f"node {node.who}, {_place(last)}")
 
     def _other_version(self, beacon: ZreBeacon, version: int) -> None:
-        """Report once that nodes use both beacon versions."""
+        """Report, once in a run, that nodes use both versions of beacons."""
         if version not in (1, 3):
             return
         self.beacon_versions.setdefault(version, beacon.fields["uuid"])
@@ -247,7 +253,7 @@ class Network:
         return [self.nodes[owner]] if owner is not None and owner in self.nodes else []
 
     def _unpaired(self, node: Node) -> list[Node]:
-        """Return the nodes that this node has connected to without being paired."""
+        """Return the nodes to which this node is connected without being a pair."""
         servers = [each.side.server for each in node.senders if not (each.over or each.paired)]
         owners = [self.owners.get(server) for server in servers if server is not None]
         return [self.nodes[owner] for owner in dict.fromkeys(owners) if owner is not None and owner in self.nodes]
@@ -264,7 +270,7 @@ class Network:
             senders.remove(sender)
 
     def _pair(self, fact: ZreCommand, one: Node, other: Node) -> None:
-        """Write the pair record once both nodes have sent HELLO to each other."""
+        """Write the record of a pair of nodes, if both have sent HELLO to each other. `fact` is the last HELLO."""
         ahead, back = self._connection(one, other), self._connection(other, one)
         if ahead is None or back is None or (ahead.paired and back.paired):
             return
@@ -289,7 +295,7 @@ class Network:
         self.notes.append(ZrePair(fact.sender.stream, stamp(arrival), arrival.ordinal, fact.unit, values))
 
     def _connection(self, one: Node, other: Node) -> Sender | None:
-        """Return the newest connection on which `one` sends to `other`, if any."""
+        """Return the newest connection on which the node `one` sends to `other`, or None."""
         few, many = sorted((one.senders_to, other.mailboxes), key=len)
         found = [each for mailbox in few if mailbox in many for each in one.senders_to.get(mailbox, ())[-1:]]
         return max(found, key=_hello_of, default=None)
@@ -328,7 +334,8 @@ class Network:
             node.changes[command, group, status] = change
 
     def _unseen(self, fact: ZreCommand, node: Node, change: Change, end: Arrival) -> None:
-        """Report connections without a JOIN or LEAVE, a second after it was sent on another one."""
+        """Report the connections on which a JOIN or LEAVE is still missing a second after it was sent on another
+        one."""
         del node.changes[change.command, change.group, change.status]
         for sender in change.missing:
             if not (sender.over or sender.lossy):
@@ -353,7 +360,7 @@ class Network:
             self.pings.setdefault(sender, []).append(fact)
 
     def _ping_ok(self, uuid: str | None) -> None:
-        """Remove all PINGs to this node: the answer arrives on the other connection of the pair."""
+        """Forget all unanswered PINGs to this node, since the answer arrives on the other connection of the pair."""
         if uuid is None:
             self.pings.clear()
             return
@@ -384,13 +391,13 @@ class Network:
         return node
 
     def _own(self, node: Node, mailbox: Endpoint) -> None:
-        """Note that the node listens at this endpoint."""
+        """Store that the node listens at this endpoint."""
         if len(node.mailboxes) < MAX_CONNECTIONS:
             node.mailboxes.add(mailbox)
             self.owners[mailbox] = node.uuid
 
     def _wait(self, time: int, evaluate: Callable[[Arrival], None]) -> bool:
-        """Call `evaluate` at `time`; return False if too many deadlines are set."""
+        """Arrange that `evaluate` is called at `time` (ns); return False if too many checks are waiting."""
         if len(self.deadlines) == MAX_WAITING:
             return False
         self.waited += 1
@@ -398,7 +405,7 @@ class Network:
         return True
 
     def _advance_clock(self, arrival: Arrival, time: int) -> None:
-        """Evaluate all deadlines before `time`, as decided by the segment `arrival`."""
+        """Make all checks with a deadline before `time` (ns); `arrival` is the segment that shows this time."""
         self.now = max(self.now, time)
         while self.deadlines and self.deadlines[0].time < self.now:
             heapq.heappop(self.deadlines).evaluate(arrival)
@@ -413,7 +420,7 @@ class Network:
 
 
 def mailbox_of(endpoint: str | None) -> Endpoint | None:
-    """Return address and port of `tcp://address:port`, otherwise None."""
+    """Return (address, port) of `tcp://address:port`, otherwise None."""
     if endpoint is None or not endpoint.startswith("tcp://"):
         return None
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")

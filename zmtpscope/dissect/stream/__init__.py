@@ -1,1 +1,1 @@
-"""One side of a connection: octets in, parsed units and messages out, as values."""
+"""One side of a connection: takes octets, and returns parsed greetings, commands and messages as values."""

@@ -1,4 +1,4 @@
-"""The packets and times of a stream's octets, kept until no longer needed."""
+"""Which segments carried the octets of one side, stored until they are not needed any more."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from zmtpscope.dissect.tcp.reassembly import Reassembler
 
 
 class BlockView:
-    """Rows as streams read them: payload `data[starts[row]:stops[row]]`, delivered by the segment `ordinals[row]`.
+    """The segments of a block as sides read them: row i has `data[starts[i]:stops[i]]`, delivered by segment
+    `ordinals[i]`.
 
-    `captured` is the block if its positions in files are wanted.
+    `captured` is the block of packets if positions in files are needed, otherwise None.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class BlockView:
 
     @cached_property
     def places(self) -> Int64:
-        """Five rows: lengths, packets, file offsets, and octets of the packet before and after each row. The file
-        offset is `NOWHERE` for a row that is not in the file unchanged."""
+        """Five rows: lengths, packets, file offsets, and octets of the packet before and after each row.
+
+        The file offset is `NOWHERE` for a row that is not in the file unchanged.
+        """
         places = np.zeros((5, len(self.stops)), np.int64)
         places[0], places[1], places[2] = self.stops, self.packets, NOWHERE
         places[0] -= self.starts
@@ -72,9 +75,10 @@ class BlockView:
 
 
 class Arrivals:
-    """Pieces of one stream in order. Piece i ends before stream offset `ends[i]`; the first begins at `begin`.
+    """The segments of one side in stream order.
 
-    `end` follows the last octet or hole. Nothing is decidable before the segment `settled`.
+    Segment i ends before stream offset `ends[i]`; the first starts at `begin`. `end` follows the last octet or hole.
+    Results cannot precede the segment `settled`.
     """
 
     __slots__ = ("_pieces", "_table", "begin", "end", "ends", "holes", "ordinals", "packets", "settled", "times")
@@ -104,22 +108,22 @@ class Arrivals:
         self.times.extend(map(block.times.__getitem__, rows))
 
     def rows(self) -> list[tuple[int, int, int, int]]:
-        """Return (end, ordinal, packet, time) of all pieces."""
+        """Return (end offset, ordinal, packet, time) of all segments."""
         return list(zip(self.ends, self.ordinals, self.packets, self.times, strict=True))
 
     def resume(self, state: PlainState) -> None:
-        """Continue after the fast path, if octets have arrived there."""
+        """Continue after the fast path, with the segments that arrived there."""
         if state.pieces:
             self._pieces = self._table = None
             self.begin, self.end = state.begin, state.tcp.octets
             self.ends, self.ordinals, self.packets, self.times = map(list, zip(*state.pieces, strict=True))
 
     def pass_by(self, octets: int) -> None:
-        """Skip octets that need no arrival, or are replayed."""
+        """Skip octets that need no arrival time, or that are processed a second time."""
         self.end += octets
 
     def lose(self, octets: int, arrival: Arrival) -> None:
-        """Add a hole; the segment that made it known is its arrival."""
+        """Add a hole; `arrival` is the segment that showed it."""
         end = self.end = self.end + octets
         if self.ends and self.ends[-1] >= end:
             return  # the hole is replayed
@@ -131,22 +135,22 @@ class Arrivals:
         self.holes.add(end)
 
     def rewind(self) -> None:
-        """Prepare to replay all octets."""
+        """Go back to the first octet, so that all octets can be processed again."""
         self.end = 0
 
     def settle(self, ordinal: int) -> None:
-        """Decide nothing before the segment `ordinal` from now on."""
+        """Do not return results before the segment `ordinal` from now on."""
         self.settled = ordinal
 
     def pieces(self) -> Pieces:
-        """Return a copy, for looking up packets later."""
+        """Return a copy of the segments, for looking up packets later."""
         if self._pieces is None:
             packets = [0 if end in self.holes else packet for end, packet in zip(self.ends, self.packets, strict=True)]
             self._pieces = Pieces(self.begin, list(self.ends), packets)
         return self._pieces
 
     def at(self, offset: int) -> Arrival:
-        """Return the segment of the octet at `offset`, or of the nearest octet known."""
+        """Return the segment with the octet at stream offset `offset`, or with the nearest known octet."""
         piece = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         return Arrival(self.ordinals[piece], self.packets[piece], self.times[piece])
 
@@ -155,31 +159,31 @@ class Arrivals:
         return range(self.ends[piece - 1] if piece else self.begin, self.ends[piece])
 
     def ordinal_of(self, start: int, stop: int) -> int:
-        """Return the ordinal of the segment that completed `start..stop`, or its captured part."""
+        """Return the ordinal of the segment that completed the octets `start..stop`, or their captured part."""
         last = max(start, (stop if stop < self.end else self.end) - 1)
         piece = min(bisect_right(self.ends, last), len(self.ends) - 1)
         return max(self.ordinals[piece], self.settled)
 
     def arrival(self, start: int, stop: int) -> Arrival:
-        """Return the segment with the octet at `start`, with the ordinal of the one that completed `start..stop`."""
+        """Return the segment with the octet at `start`, but the ordinal of the one that completed `start..stop`."""
         first = self.at(start)
         return Arrival(self.ordinal_of(start, stop), first.packet, first.time)
 
     def pieces_between(self, start: int, stop: int) -> list[tuple[Arrival, int]]:
-        """Return (segment, end offset) of every piece in `start..stop`."""
+        """Return (segment, end offset) of all segments with octets in `start..stop`."""
         rows = slice(bisect_right(self.ends, start), bisect_left(self.ends, stop) + 1)
         return list(
             zip(map(Arrival, self.ordinals[rows], self.packets[rows], self.times[rows]), self.ends[rows], strict=True)
         )
 
     def table(self) -> Int64:
-        """Return four rows for `segments_at`: ends, ordinals, packets and times of all pieces."""
+        """Return the segments as an array of four rows: end offsets, ordinals, packets and times."""
         if self._table is None:
             self._table = np.array((self.ends, self.ordinals, self.packets, self.times), np.int64)
         return self._table
 
     def trim(self, offset: int) -> None:
-        """Forget the pieces up to `offset`, but keep at least the last one."""
+        """Forget the segments before stream offset `offset`, except the last one."""
         count = min(bisect_right(self.ends, offset), len(self.ends) - 1)
         if count > 0:
             self._pieces = self._table = None
@@ -191,7 +195,10 @@ class Arrivals:
 
 
 def segments_at(table: Int64, offsets: Int64) -> Int64:
-    """Return ordinals, packets and times (three rows) of the segments with these octets."""
+    """Return the segments with the octets at these offsets as three rows: ordinals, packets and times.
+
+    `table` is the result of `Arrivals.table`.
+    """
     pieces = table[0, :-1].searchsorted(offsets, "right")  # offsets beyond the ends get the last piece
     found: Int64 = table[1:].take(pieces, 1)
     return found

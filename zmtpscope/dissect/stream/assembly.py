@@ -1,7 +1,7 @@
-"""Join frames of one side to messages: columns of frames in, runs of rows out.
+"""Join the frames of one side to messages: takes columns of frames, and returns tables of messages.
 
-A message ends with a frame without MORE. Every sealed frame (a CURVE or GSSAPI MESSAGE) is a message of its own. Frames
-of an incomplete message are carried to the next read.
+A message ends with a frame without MORE. Every encrypted frame (a CURVE or GSSAPI MESSAGE) is a message of its own.
+Frames of an incomplete message are kept for the next call.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ KNOWN_SIZES = 64
 
 
 class Assembly:
-    """The messages of one side."""
+    """Joins the frames of one side to messages.
+
+    `head` are the first octets of an incomplete message that is too large to keep. `payloads` dissects the messages.
+    """
 
     carried = NO_FRAMES
     """Frames of the message under way, the last message whose end has not arrived."""
@@ -77,12 +80,12 @@ class Assembly:
 
     @property
     def wants_rows(self) -> bool:
-        """Whether payloads may cause findings, if they are wanted."""
+        """Whether payloads must be dissected, since they may cause findings."""
         return self.payloads is None or self.payloads.wants_rows
 
     @property
     def open_offset(self) -> int | None:
-        """Return the offset of the message that is still incomplete."""
+        """The stream offset of the message that is still incomplete; None if there is none."""
         return self.carried.offsets[0] if self.carried.offsets else None
 
     @property
@@ -91,11 +94,11 @@ class Assembly:
 
     @property
     def held_octets(self) -> int:
-        """Memory of the message under way, besides octets that the stream holds."""
+        """How many octets of memory the incomplete message uses, besides those that the stream keeps."""
         return FRAME_WEIGHT * len(self.carried.offsets) + (0 if self.head is None else len(self.head.data))
 
     def feed(self, columns: FrameColumns, context: Context) -> None:
-        """Add frames, of which the last may extend beyond `context.end`."""
+        """Add frames; the body of the last may extend beyond `context.end`."""
         before = len(self.carried.offsets)
         if not columns.offsets and not before:
             return
@@ -122,17 +125,16 @@ class Assembly:
             self._note_end(context)
 
     def _note_end(self, context: Context) -> None:
-        """Remember when the last carried octet arrived, while that is known."""
+        """Store when the last octet of the incomplete message arrived, while that is still known."""
         last = min(self.carried.bodies[-1] + self.carried.sizes[-1], context.end) - 1
         if last >= context.arrivals.begin:
             self.frame_end = context.arrivals.at(last)
 
     def _take_whole(self, carried: int, context: Context) -> tuple[bool, bool]:
-        """Emit the complete messages before the first with more than `MAX_FRAMES` frames, and the first part of that
-        message.
+        """Emit the complete messages before the first one with more than `MAX_FRAMES` frames, and a part of that one.
 
-        The first `carried` frames arrived earlier. Returns whether it emitted anything, and whether it emitted a part,
-        so that complete messages may follow.
+        The first `carried` frames arrived earlier. Returns (whether it emitted anything, whether it emitted a part, so
+        that complete messages may follow).
         """
         frames = self.carried
         whole = len(frames.offsets)
@@ -160,7 +162,7 @@ class Assembly:
         return has_whole or in_parts, in_parts
 
     def _goes_on(self, columns: FrameColumns, context: Context) -> bool:
-        """Append frames that do not end the message to the carried ones; return whether the message continues."""
+        """Append frames to the incomplete message if none of them ends it; return whether that is so."""
         carried = self.carried
         waits = carried.bodies[-1] + carried.sizes[-1] > context.end
         if waits or (carried.flags[-1] & (MORE | ENCRYPTED)) != MORE or ends_message(as_array(columns.flags)).any():
@@ -173,7 +175,7 @@ class Assembly:
         return True
 
     def resume(self, state: PlainState) -> None:
-        """Continue after the fast path: count its messages, and carry on the incomplete one."""
+        """Continue after the fast path: add its message counts, and keep its incomplete message."""
         counts = state.counts
         if counts.messages:
             self.message_count += counts.messages
@@ -188,7 +190,7 @@ class Assembly:
         self.payloads = state.payloads or self.payloads
 
     def give_up(self, context: Context, ordinal: int) -> None:
-        """Emit the message under way as an incomplete row, as the segment `ordinal` decides."""
+        """Emit the incomplete message as it is; `ordinal` is the segment that shows that it will not be completed."""
         count = len(self.carried.offsets)
         if count:
             context = replace(context, settled=max(context.settled, ordinal))
@@ -197,7 +199,7 @@ class Assembly:
         self.forget_damage()
 
     def give_part(self, context: Context) -> None:
-        """Emit the complete frames of the message under way; the rest becomes another part."""
+        """Emit the complete frames of the incomplete message as one part; its other frames become another part."""
         count = len(self.carried.offsets)
         whole = count - (self.carried.bodies[-1] + self.carried.sizes[-1] > context.end)
         if whole:
@@ -221,8 +223,10 @@ class Assembly:
         self.damaged, self.head = False, None
 
     def damage(self, kept: Kept, limit: int) -> None:
-        """Mark the message under way as damaged. The octets before the loss are kept if they are at most `limit`;
-        otherwise only the first ones are kept."""
+        """Mark the incomplete message as damaged.
+
+        The octets before the loss, `kept`, stay if they are at most `limit`; otherwise only the first ones.
+        """
         self.damaged = True
         if self.head is None:
             frames = self.carried
@@ -234,12 +238,12 @@ class Assembly:
                 self.head = kept
 
     def let_go(self, kept: Kept) -> None:
-        """Keep only the first of these octets of the message under way."""
+        """Keep only the first octets of the incomplete message, which are in `kept`."""
         begin = kept.base if self.open_offset is None else max(self.open_offset, kept.base)
         self.head = Kept(kept.data[begin - kept.base :][:HEAD_KEPT], begin, kept.pieces)
 
     def _lose_all(self, end: int) -> None:
-        """Keep nothing of the message under way, which continues at `end`."""
+        """Keep no octets of the incomplete message, which continues at stream offset `end`."""
         self.damaged, self.head = True, Kept(b"", end, None)
 
     def _drop(self, count: int) -> None:
@@ -247,7 +251,10 @@ class Assembly:
         del self.frame_packets[:count], self.frame_times[:count]
 
     def _take_messages(self, carried: int, last: Int64, complete: bool, context: Context) -> None:
-        """Count messages, which end with the frames `last`, and make rows if wanted."""
+        """Count messages, which end with the frames `last`, and make message rows if needed.
+
+        The first `carried` frames arrived earlier. `complete` is False for an incomplete message.
+        """
         frames, count = self.carried, int(last[-1]) + 1
         self.message_count += len(last)
         self.last_message = frames.offsets[int(last[-2]) + 1 if len(last) > 1 else 0]
@@ -277,7 +284,7 @@ def total(column: array[int], count: int) -> int:
 
 
 def message_ends(flags: array[int], count: int) -> Int64:
-    """Return which of the first `count` frames, at least one, end a message."""
+    """Return the indexes of the frames that end a message, among the first `count` (at least one)."""
     if count == 1:
         return NO_ROW if (flags[0] & (MORE | ENCRYPTED)) == MORE else FIRST_ROW
     return ends_message(as_array(flags)[:count]).nonzero()[0]

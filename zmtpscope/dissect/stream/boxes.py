@@ -1,4 +1,4 @@
-"""Inputs and outputs of `decryption.py`, as values."""
+"""Inputs and outputs of `decryption.py`, which decrypts the boxes of a CURVE connection."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Row = tuple[int, int, int, int]
 
 
 class Sealed(NamedTuple):
-    """Frames and events of a side, read together by `reader`. The last frame may be incomplete.
+    """Encrypted frames and events of a side, from one call of `reader`.
 
-    `data` starts at stream offset `base`.
+    The last frame may be incomplete. `data` starts at stream offset `base`.
     """
 
     columns: FrameColumns
@@ -31,16 +31,17 @@ class Sealed(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """Frames from boxes, and unencrypted frames before them."""
+    """Decrypted frames (`columns`), and the unencrypted frames before them (`in_front`)."""
 
     in_front: FrameColumns
     columns: FrameColumns
 
 
 class Broken(NamedTuple):
-    """The message under way in boxes will not continue, as the segment `ordinal` decides.
+    """The incomplete message in boxes will not continue, as the segment `ordinal` shows.
 
-    If there is none, the next message is uncertain, except after an unencrypted frame (`is_between`).
+    If there is no incomplete message, the next one may lack its start, except after an unencrypted frame
+    (`is_between`).
     """
 
     ordinal: int
@@ -48,7 +49,7 @@ class Broken(NamedTuple):
 
 
 class Uncertain(NamedTuple):
-    """Data before the next message in boxes is missing."""
+    """The next message in boxes may lack its start."""
 
 
 Step = Inside | Broken | Uncertain
@@ -56,7 +57,10 @@ Step = Inside | Broken | Uncertain
 
 @dataclass(slots=True, eq=False)
 class Opened:
-    """`data` with decrypted contents, and `events` in stream order."""
+    """The result of decrypting boxes.
+
+    `data` has decrypted contents in place of boxes; `events` are in stream order.
+    """
 
     data: bytes
     events: list[Event] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """Decrypt the boxes of one side of a CURVE connection.
 
-Its contents are parsed again and recorded with source 1 (`zmtpscope.zmtp.opened`).
+The contents are parsed in turn, and their records have `source` 1 (`zmtpscope.zmtp.opened`).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ SENDERS = {name: CURVE.commands[name].sender for name in BOXES}
 
 
 class Decryption:
-    """Opens boxes with the keys of `session`, and MESSAGEs of at most `limit` octets.
+    """Decrypts boxes with the keys of `session`; MESSAGEs have at most `limit` octets.
 
-    `opened` counts MESSAGEs; `waiting` is the incomplete one, if any.
+    `opened` counts decrypted MESSAGEs; `waiting` is the incomplete MESSAGE, if any.
     """
 
     def __init__(self, session: Session, side: int, limit: int) -> None:
@@ -68,7 +68,7 @@ class Decryption:
         return None if self.waiting is None else self.waiting[0]
 
     def open(self, sealed: Sealed) -> Opened:
-        """Open the boxes of frames and events that were read together."""
+        """Decrypt the boxes of frames and events that one call of the reader returned."""
         rows = sealed.columns.rows() if self.waiting is None else [self.waiting, *sealed.columns.rows()]
         self.waiting = None
         made, done = Opened(sealed.data), 0
@@ -84,7 +84,7 @@ class Decryption:
         return made
 
     def lose(self) -> FrameColumns:
-        """End waiting after a loss or at the end; return the frame that waited, which stays incomplete."""
+        """Forget the incomplete MESSAGE after a loss or at the end; return its frame, which stays encrypted."""
         self._break()
         frames, waiting, self.waiting = NO_FRAMES, self.waiting, None
         if waiting is not None:
@@ -100,7 +100,7 @@ class Decryption:
     # -- the handshake -----------------------------------------------------------------------------------------------
 
     def _open_step(self, sealed: Sealed, made: Opened, event: Command) -> Command:
-        """Return the command with its decrypted contents, or unchanged if its box stays closed."""
+        """Return a handshake command with its decrypted contents, or unchanged if its box cannot be decrypted."""
         name = str(event.fields.get("name"))
         start, stop = max(0, event.start - sealed.base), max(0, event.stop - sealed.base)
         octets = made.data[start:stop]
@@ -130,7 +130,7 @@ class Decryption:
         return event
 
     def _is_sealed(self, reader: SideReader, event: Command, body: bytes) -> bool:
-        """Whether a command is a complete, valid CURVE handshake step from the right side."""
+        """Whether a command is a complete, valid step of a CURVE handshake, from the side that may send it."""
         name, fields = event.fields.get("name"), event.fields
         if event.regime.mechanism != "CURVE" or len(body) != fields["size"]:
             return False
@@ -152,7 +152,7 @@ class Decryption:
     # -- MESSAGEs ----------------------------------------------------------------------------------------------------
 
     def _open_rows(self, sealed: Sealed, made: Opened, rows: list[Row]) -> None:
-        """Open MESSAGEs and parse their contents. The last MESSAGE waits if it is incomplete."""
+        """Decrypt MESSAGEs, given as rows of frames, and parse their contents. An incomplete last one waits."""
         if not rows:
             return
         session = self.session
@@ -206,7 +206,7 @@ class Decryption:
                 self._fail(sealed, made, row_behind)
 
     def _leave_closed(self, sealed: Sealed, made: Opened, rows: list[Row]) -> None:
-        """Leave frames encrypted for lack of a key."""
+        """Add frames to those that stay encrypted for lack of a key."""
         for row in rows:
             made.columns.append(*row)
         first = next((row for row in rows if row[3] & ENCRYPTED), None)
@@ -218,7 +218,10 @@ class Decryption:
         made.steps.append(Uncertain())
 
     def _fail(self, sealed: Sealed, made: Opened, row: Row) -> None:
-        """Report a frame that was not decrypted. An unencrypted one also ends an incomplete encrypted message."""
+        """Report a frame that was not decrypted.
+
+        An unencrypted frame also ends an incomplete message in boxes.
+        """
         offset, body, size, flags = row
         if not flags & ENCRYPTED:
             if self.reader is not None:

@@ -5,9 +5,10 @@ from zmtpscope.zmtp.memberships import LARGEST_MEMORY, Memberships
 
 
 class HeldOctets:
-    """Octets held for one side: unread ones, and the incomplete message. Counts them in the budget of all sides.
+    """The octets of one side that are kept: unread ones, and the incomplete message.
 
-    They start at stream offset `base`. While the side is read, `data` contains held and new octets.
+    They start at stream offset `base`, and count in the budget of all sides. While the side is read, `data` contains
+    them and the new octets.
     """
 
     __slots__ = ("_is_limited", "_memberships", "_share", "base", "budget", "data", "parts")
@@ -26,7 +27,7 @@ class HeldOctets:
             self.base = offset
 
     def begin(self, octets: bytes, end: int) -> bytes:
-        """Start to read the held and these octets, which end at `end`; return both joined."""
+        """Start to read: return the kept octets followed by `octets`, which end at stream offset `end`."""
         if self.parts:
             octets = b"".join([*self.parts, octets])
         else:
@@ -35,11 +36,11 @@ class HeldOctets:
         return octets
 
     def change(self, data: bytes) -> None:
-        """Replace the octets being read by as many decrypted or reordered ones."""
+        """Replace the octets being read by decrypted or rearranged ones, as many as before."""
         self.data = data
 
     def end(self) -> bytes:
-        """Stop reading; return the octets read."""
+        """Stop reading; return the octets that were read."""
         data, self.data = self.data, b""
         return data
 
@@ -51,11 +52,14 @@ class HeldOctets:
         return b"".join(self.parts)
 
     def octets(self, start: int, stop: int) -> bytes:
-        """Return octets between two offsets, as far as they are held or being read."""
+        """Return the octets from stream offset `start` up to `stop`, as far as they are kept or being read."""
         return self.data[max(0, start - self.base) : max(0, stop - self.base)]
 
     def hold(self, parts: list[bytes], base: int, others: int = 0, memberships: int = 0) -> None:
-        """Hold only these octets. `others` and `memberships` are kept elsewhere, the latter for topics and groups."""
+        """Keep only the octets `parts`, which start at stream offset `base`.
+
+        `others` octets of the side are kept elsewhere, and `memberships` for topics and groups.
+        """
         share = others + memberships + (sum(map(len, parts)) if parts else 0)
         if share != self._share or memberships != self._memberships:
             self.budget.take(share - self._share, memberships - self._memberships)
@@ -63,22 +67,22 @@ class HeldOctets:
         self.parts, self.base = parts, base
 
     def append(self, octets: bytes) -> None:
-        """Append octets without joining them: joining each time would be slow for a large frame in small pieces."""
+        """Append octets without joining them, which would be slow for a large frame in small pieces."""
         self.parts.append(octets)
         self._share += len(octets)
         self.budget.take(len(octets))
 
     def hold_nothing(self) -> None:
-        """Release everything except topics and groups."""
+        """Free all octets, except those for topics and groups."""
         self.hold([], self.base, 0, self._memberships)
 
     def hold_elsewhere(self, octets: int) -> None:
-        """Hold nothing here, and count octets kept elsewhere."""
+        """Keep no octets here, and count the octets that are kept elsewhere."""
         self.budget.take(octets - self._share)
         self._share = octets
 
     def limit(self, memberships: list[Memberships]) -> None:
-        """Limit topics and groups to the memory that all sides leave."""
+        """Limit the memory of topics and groups to the amount that all sides together leave."""
         left = self.budget.left_for_memberships
         if left >= LARGEST_MEMORY and not self._is_limited:
             return

@@ -1,4 +1,4 @@
-"""The messages of one side, unencrypted and from boxes, and the octets held until they are complete."""
+"""The messages of one side, unencrypted and from boxes, and the octets that are kept until they are complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ MAX_HOLES = 1024
 
 
 class Messages:
-    """`in_clear` joins frames as sent, `opened` frames from decrypted boxes, if there are keys."""
+    """The messages of one side.
+
+    `in_clear` joins frames as sent; `opened` joins frames from decrypted boxes, if there are keys.
+    """
 
     socket_type: str | None = None
     _rows_required_by = 0
@@ -75,11 +78,11 @@ class Messages:
         return 0 if self.opened is None else self.opened.decryption.opened
 
     def lose(self, offset: int) -> None:
-        """Process lost octets, or a box that stayed encrypted."""
+        """Process lost octets, or a box that stayed encrypted, at stream offset `offset`."""
         insort(self.holes, offset)
 
     def forget_holes(self) -> None:
-        """Forget holes before messages already dissected."""
+        """Forget the holes before messages that are already dissected."""
         if len(self.holes) > MAX_HOLES:
             seen = [0 if each.payloads is None else each.payloads.seen_to for each in self.assemblies()]
             del self.holes[: max(bisect_left(self.holes, min(seen)), len(self.holes) - MAX_HOLES)]
@@ -92,11 +95,11 @@ class Messages:
 
     @property
     def heads_are_wanted(self) -> bool:
-        """Whether the first octets of messages are needed, to write or to evaluate them."""
+        """Whether the first octets of messages are needed, for output or to evaluate them."""
         return self.options.records or self.socket_type in self.judged_types
 
     def are_wanted(self) -> bool:
-        """Whether messages are needed, to write or to evaluate them."""
+        """Whether messages are needed, for output or to evaluate them."""
         if self.options.records or self._rows_required_by or self.socket_type in self.judged_types:
             return True
         return self.options.payloads is not None and any(each.wants_rows for each in self.assemblies())
@@ -105,18 +108,18 @@ class Messages:
 
     @property
     def held_elsewhere(self) -> int:
-        """Memory of the messages under way, besides octets that the stream holds."""
+        """How many octets of memory incomplete messages use, besides those that the stream keeps."""
         octets = self.in_clear.held_octets
         return octets if self.opened is None else octets + self.opened.assembly.held_octets
 
     @property
     def waits_from(self) -> int | None:
-        """Return the offset of an incomplete MESSAGE that waits for decryption."""
+        """The stream offset of an incomplete MESSAGE that waits for decryption; None if there is none."""
         return None if self.opened is None else self.opened.decryption.waits_from
 
     @property
     def kept_from(self) -> int | None:
-        """Offset of the message under way whose bodies are kept."""
+        """The stream offset of the incomplete message, if its bodies are kept; otherwise None."""
         begin = self._kept_from(self.in_clear)
         if self.opened is None:
             return begin
@@ -133,13 +136,19 @@ class Messages:
         return begin if small and self.held_octets.may_hold(self.arrivals.end - begin) else None
 
     def _end_of(self, assembly: Assembly) -> int:
-        """Return the current end of the message under way. A waiting MESSAGE might not continue a message in boxes."""
+        """Return the stream offset after the incomplete message so far.
+
+        A MESSAGE that waits for decryption may not belong to it.
+        """
         waits_from = None if assembly is self.in_clear else self.waits_from
         return self.arrivals.end if waits_from is None else waits_from
 
     def first_held(self, position: int) -> int:
-        """Return the offset of the first octet held: unread (from `position` on), an incomplete MESSAGE, or the
-        message under way if its bodies are kept."""
+        """Return the stream offset of the first octet to keep.
+
+        It belongs to unread octets (from `position` on), an incomplete MESSAGE, or the incomplete message if its bodies
+        are kept.
+        """
         end = self.arrivals.end
         offset = position if position < end else end
         if (begin := self.kept_from) is not None:
@@ -150,7 +159,7 @@ class Messages:
         return max(offset, self.held_octets.base)
 
     def let_go(self, octets: Callable[[], bytes]) -> None:
-        """Keep only the first octets of messages that have become too large. `octets` returns the octets held."""
+        """Keep only the first octets of messages that have become too large. `octets` returns the kept octets."""
         for assembly in self.assemblies():
             if assembly.open_offset is None or assembly.head is not None or self._kept_from(assembly) is not None:
                 continue
@@ -158,19 +167,20 @@ class Messages:
             assembly.let_go(self.kept(octets() if wanted else b""))
 
     def kept(self, octets: bytes) -> Kept:
-        """Return octets from the first held on, with their packets."""
+        """Return the kept octets, with their packets."""
         return Kept(octets, self.held_octets.base, self.arrivals.pieces() if self.options.details else None)
 
     # -- incomplete messages -------------------------------------------------------------------------------------------
 
     def give_up(self, context: Context, ordinal: int) -> None:
-        """Emit the message under way as incomplete, as the segment `ordinal` decides."""
+        """Emit the incomplete message as it is; `ordinal` is the segment that shows that it will not be completed."""
         self.give_up_boxes(context, ordinal)
         if self.in_clear.open_frames:
             self.in_clear.give_up(context, ordinal)
 
     def give_up_boxes(self, context: Context, ordinal: int) -> None:
-        """Leave the waiting MESSAGE encrypted, after a loss or at the end."""
+        """Leave the incomplete MESSAGE encrypted, after a loss or at the end; `ordinal` is the segment that shows
+        this."""
         if self.opened is None:
             return
         frames = self.opened.lose(context, ordinal)
@@ -179,7 +189,7 @@ class Messages:
             self.in_clear.feed(frames, context)
 
     def give_way(self, context: Context) -> None:
-        """Emit messages of several frames in parts: all sides together hold too much."""
+        """Emit messages of several frames in parts, since all sides together keep too much."""
         if self.in_clear.open_frames > 1:
             self.in_clear.give_part(context)
         if self.opened is not None:

@@ -1,4 +1,4 @@
-"""A side before the version is settled: octets and holes wait."""
+"""The octets and holes of a side while its version is unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Negotiating:
         self._entries.append(hole)
 
     def prefix(self) -> bytes:
-        """Return the octets up to the first hole."""
+        """Return the octets before the first hole."""
         octets = []
         for entry in self._entries:
             if isinstance(entry, Hole):
@@ -35,7 +35,7 @@ class Negotiating:
         return any(isinstance(entry, Hole) for entry in self._entries)
 
     def drain(self) -> list[bytes | Hole]:
-        """Return and forget everything; octets between holes are joined."""
+        """Remove and return octets and holes in order; octets between holes are joined."""
         waited, self._entries = self._entries, []
         drained: list[bytes | Hole] = []
         for are_holes, entries in groupby(waited, _is_hole):

@@ -1,4 +1,4 @@
-"""Settle the version of a connection by the first octets of both sides, in order of arrival (decisions/core.md)."""
+"""Determine the version of a connection by the first octets of both sides, in order of arrival (decisions/core.md)."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ EAGER = 1024
 
 
 class Negotiation:
-    """The version of both sides, once it is `settled`. `forced` is the decode-as rule, if any.
+    """Determines the version of both sides; it is known once `settled`.
 
-    `decision` is None without a negotiation: the start was not captured, or the user forced the version.
+    `forced` is the decode-as rule, if any. `decision` is None without a negotiation: the start was not captured, or the
+    user forced the version.
     """
 
     def __init__(
@@ -81,7 +82,8 @@ class Negotiation:
 
     @property
     def is_zmtp(self) -> bool:
-        """Whether the connection has records: a side speaks ZMTP, began like it, or is forced to."""
+        """Whether the connection has records: a side speaks ZMTP, started like ZMTP, or is forced to by a decode-as
+        rule."""
         one, other = self.streams
         is_found = one.found_since is not None or other.found_since is not None
         return is_found or self.greeted_since is not None or self.forced is not None
@@ -91,14 +93,14 @@ class Negotiation:
         return notes
 
     def advance(self, block: BlockView) -> None:
-        """Process both sides until the version is settled; the rest of the block stays in `tcp`."""
+        """Process both sides until the version is known; the rest of the block stays in `tcp`."""
         if not self._at_once(block):
             self._step_by_step(block)
 
     def _at_once(self, block: BlockView) -> bool:
-        """Settle the usual case in one step: the block contains the greetings of two 3.x peers.
+        """Determine the version in the usual case in one step: the block contains the greetings of two 3.x peers.
 
-        Fewer octets cannot decide this, and more cannot change it (wire.md 9.3).
+        Fewer octets cannot show this, and more cannot change it (wire.md 9.3). Returns whether it is the usual case.
         """
         prefixes, settled_by = [], []
         for tcp, stream in zip(self.tcp, self.streams, strict=True):
@@ -124,8 +126,11 @@ class Negotiation:
         return True
 
     def _one_waits(self, block: BlockView, last: Arrival) -> bool:
-        """Whether a side, up to the segment `last`, sends `PREFIX_LIMIT` octets, or any octets `WAIT_LIMIT` after the
-        first ones. Capture times may run backwards, so each segment is checked."""
+        """Whether one side has sent too much, or waited for too long, while the other one has not answered.
+
+        Up to the segment `last` it sent `PREFIX_LIMIT` octets, or any octets `WAIT_LIMIT` after the first ones. Capture
+        times may run backwards, so each segment is checked.
+        """
         one, other = self.tcp[0].pieces, self.tcp[1].pieces
         first = one[0] if block.ordinals[one[0]] <= block.ordinals[other[0]] else other[0]
         latest = block.times[first] + WAIT_LIMIT
@@ -140,7 +145,7 @@ class Negotiation:
         return False
 
     def _step_by_step(self, block: BlockView) -> None:
-        """Settle the general case, in order of arrival."""
+        """Determine the version in the general case, segment by segment."""
 
         def feed(side: int, entry: int | Hole) -> bool:
             stream = self.streams[side]
@@ -164,11 +169,12 @@ class Negotiation:
 
     @property
     def awaits_time(self) -> bool:
-        """Whether time alone, without more octets, can still decide."""
+        """Whether the passing of time, without more octets, can still determine the version."""
         return not (self.settled or self.waited or self.first_octets is None)
 
     def advance_clock(self, now: int, ordinal: int) -> bool:
-        """Note that nothing has arrived until `now`; return whether this decided, with the ordinal `ordinal`."""
+        """Note that no octets arrived until `now` (ns); return whether this determined the version, with this
+        ordinal."""
         if not self.awaits_time or self.first_octets is None or now - self.first_octets.time < WAIT_LIMIT:
             return False
         self.waited = True
@@ -176,12 +182,12 @@ class Negotiation:
         return True
 
     def _last_octets(self, ordinal: int) -> Arrival:
-        """Return the arrival of the last octets, with this ordinal."""
+        """Return packet and time of the last octets, with this ordinal."""
         ends = [stream.arrivals.at(stream.end) for stream in self.streams if stream.arrivals.ends]
         return max(ends)._replace(ordinal=ordinal)
 
     def settle(self, arrival: Arrival, *, now: bool = False, ended: tuple[bool, bool] | None = None) -> None:
-        """Settle the version if the present octets allow it.
+        """Determine the version if the octets so far allow it.
 
         `now`: negotiate even without new octets. `ended`: no more octets will arrive, so negotiate in any case; True
         for each side that closed, False if only the capture ended.
@@ -216,7 +222,7 @@ class Negotiation:
             self._apply(decision, decided, ended or (False, False))
 
     def _looks_for_proxy(self) -> bool:
-        """Skip data for a proxy before ZMTP; return whether it is too early to decide."""
+        """Skip the headers of a proxy before ZMTP; return whether more octets are needed to find them."""
         prefixes = [stream.prefix() for stream in self.streams]
         if not all(self._is_from_the_start(side) for side in (0, 1) if prefixes[side]):
             return False
@@ -229,7 +235,7 @@ class Negotiation:
         return False
 
     def _has_news(self) -> bool:
-        """Whether a side has sent enough to negotiate again."""
+        """Whether a side has sent enough octets since the last negotiation to negotiate again."""
         ends = [stream.end for stream in self.streams]
         return any(
             end != before and (end <= EAGER or end >= 2 * before)
@@ -237,8 +243,10 @@ class Negotiation:
         )
 
     def _by_the_other_side(self, prefixes: list[bytes], is_full: bool) -> Decision | None:
-        """Decide by the greeting of one side if the other side lost octets, or is late while this side has reached
-        the limit (`is_full`)."""
+        """Determine the version by the greeting of one side, if the other side lost octets or is late.
+
+        `is_full`: the first side has sent as many octets as the limit permits.
+        """
         for side, stream in enumerate(self.streams):
             is_under_way = (
                 is_full and 0 < len(prefixes[side]) < VERSIONED_SIZE and begins_like_a_signature(prefixes[side])
@@ -251,7 +259,7 @@ class Negotiation:
         return None
 
     def _lacks_its_start(self, side: int) -> bool:
-        """Whether the start was not captured: neither a signature nor a ZWS upgrade."""
+        """Whether the start of a side was not captured: it has neither a signature nor a ZWS upgrade."""
         stream = self.streams[side]
         if stream.negotiating.is_empty or (self.forced is not None and self.forced.version is not None):
             return False
@@ -260,8 +268,11 @@ class Negotiation:
         return not (greets or self._is_from_the_start(side))
 
     def _is_from_the_start(self, side: int) -> bool:
-        """Whether the capture has the first octets of a side. If only acknowledgments prove this, octets before them
-        may be lost, and a greeting with a version has always been answered with a signature."""
+        """Whether the capture has the first octets of a side.
+
+        If only acknowledgments show this, octets before them may be lost; but a greeting with a version has always been
+        answered with a signature.
+        """
         tcp = self.tcp[side]
         is_announced = announces_a_version(self.streams[1 - side].prefix())
         return tcp.begun and (tcp.initial >= 0 or not is_announced)
@@ -303,7 +314,7 @@ class Negotiation:
             stream.agree(version)
 
     def _note_cut_greeting(self, side: int, finding: Finding, arrival: Arrival) -> None:
-        """Note that the side ended within its greeting, as the segment `arrival` made known."""
+        """Report that the side ended within its greeting; `arrival` is the segment that shows this."""
         first = self.first_octets
         ended, other = self.tcp[side].fin or arrival, self.tcp[1 - side]
         if first is not None and other.seen and not self.streams[1 - side].end:
@@ -316,16 +327,16 @@ class Negotiation:
         self._notes.append(Note(side, finding, arrival, arrival.ordinal))
 
     def _sides_to_begin(self) -> list[tuple[int, SideStream]]:
-        """Return both sides in replay order: the side whose octets settled the version is last."""
+        """Return both sides in the order in which they are parsed: the side that determined the version is last."""
         return sorted(enumerate(self.streams), key=lambda each: each[1].arrivals.ordinals[-1:])
 
     def _framings(self) -> tuple[Framing, ...]:
-        """Return the possible framings of a side that begins with a hole."""
+        """Return the possible framings of a side that starts with a hole."""
         versioned = any(announces_a_version(stream.prefix()) for stream in self.streams)
         return (Framing.V2,) if versioned else (Framing.V1, Framing.V2)
 
     def _reader(self, stream: SideStream, form: Form) -> SideReader | None:
-        """Return the reader of a side from its first octet on, or None if it is not parsed."""
+        """Return the reader of a side from its first octet on, or None if the side is not parsed."""
         if not self.is_zmtp or form is Form.ALIEN:
             return None
         if form is Form.NOTHING or (form is Form.WAIT and stream.negotiating.has_lost):
@@ -336,7 +347,10 @@ class Negotiation:
         return None if form is Form.WAIT else SideReader(form, self.version, offset=stream.passed)
 
     def _force(self, rule: DecodeAs, prefixes: list[bytes], arrival: Arrival) -> None:
-        """Apply the user's version: from the greeting if the start was captured, otherwise by search."""
+        """Apply the version that the user has forced.
+
+        If the start was captured, the side is parsed from its greeting on; otherwise frame boundaries are searched.
+        """
         self.settled = True
         self._agree(rule.version)
         form = usual_form(self.version)
@@ -351,7 +365,10 @@ class Negotiation:
 
 
 def deliver(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView, feed: Callable[[int, int | Hole], bool]) -> None:
-    """Pass pieces and holes to `feed` in order of delivery, until it returns True; the rest stays in the sides."""
+    """Pass segments and holes of both sides to `feed` in order of delivery, until it returns True.
+
+    The others stay in the sides. `feed` takes a side and a row or hole.
+    """
     pieces, holes = [0, 0], [0, 0]
     for _, side, entry in in_order(tcp_sides, block):
         over = feed(side, entry)
@@ -366,7 +383,7 @@ def deliver(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView, feed: Callable
 
 
 def in_order(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView) -> Iterator[tuple[int, int, int | Hole]]:
-    """Yield (ordinal, side, piece or hole) in order of delivery."""
+    """Yield (ordinal, side, row or hole) of both sides in order of delivery."""
     both: list[tuple[int, int, int | Hole]] = []
     for side, tcp in enumerate(tcp_sides):
         for entry in entries(tcp.pieces, tcp.holes):
@@ -383,7 +400,7 @@ def _place(entry: tuple[int, int, int | Hole]) -> tuple[int, int]:
 
 
 def _foreign(prefixes: Sequence[bytes]) -> tuple[int, str, str] | None:
-    """Return client side, finding id and answer of a connection without ZMTP that may matter to others."""
+    """Return (client side, finding id, answer) of a connection without ZMTP that may concern ZeroMQ; otherwise None."""
     opened = plain_websocket(prefixes)
     if opened is not None:
         client, status = opened

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OpenedMessages:
-    """Messages from boxes: `decryption` opens boxes, `assembly` joins their frames."""
+    """Messages from decrypted boxes: `decryption` decrypts boxes, `assembly` joins their frames."""
 
     closed_since: int | None = None
     """Ordinal of the segment that showed the first MESSAGE that stays encrypted."""
@@ -32,9 +32,10 @@ class OpenedMessages:
             self.closed_since = ordinal
 
     def assemble(self, steps: Sequence[Step], in_clear: Assembly, context: Context, arrivals: Arrivals) -> None:
-        """Join frames from boxes to messages. `context` is that of unencrypted frames.
+        """Join frames from boxes to messages.
 
-        A frame from a box ends an unencrypted message under way; a broken step ends the message in boxes.
+        `context` is that of unencrypted frames. A frame from a box ends an incomplete unencrypted message; a `Broken`
+        step ends the incomplete message in boxes.
         """
         inside = self.assembly
         for step in steps:
@@ -57,8 +58,10 @@ class OpenedMessages:
                 inside.doubt_next()
 
     def lose(self, context: Context, ordinal: int) -> FrameColumns:
-        """End the message under way after a loss or at the end. Returns the frame that waited, which stays
-        encrypted."""
+        """End the incomplete message after a loss or at the end.
+
+        Returns the frame that waited, which stays encrypted.
+        """
         frames = self.decryption.lose()
         if self.assembly.open_frames:
             self.assembly.give_up(self._inside(context), ordinal)
@@ -66,12 +69,15 @@ class OpenedMessages:
         return frames
 
     def give_way(self, context: Context) -> None:
-        """Emit the message under way in parts: all sides together hold too much."""
+        """Emit the incomplete message in parts, since all sides together keep too much."""
         if self.decryption.reader is not None and self.assembly.open_frames > 1:
             self.assembly.give_up(self._inside(context), context.settled)
             self.assembly.damage(Kept(b"", context.end, None), 0)
 
     def _inside(self, context: Context) -> Context:
-        """Return the context for frames from boxes. They are proven even if the boundary was found by search."""
+        """Return the context for frames from boxes.
+
+        They are proven even if their frame boundary was found by search.
+        """
         assert self.decryption.reader is not None
         return replace(context, regimes=self.decryption.reader.regimes, doubtful=None, confidence="proven")

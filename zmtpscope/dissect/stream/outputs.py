@@ -1,7 +1,4 @@
-"""Outputs of a side's stream: values, drained after every step as with h11's `next_event`.
-
-Each octet is counted by its outcome.
-"""
+"""Collects the results of one side until the caller drains them. Each octet is counted by its outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from zmtpscope.zmtp.events import Event
 
 
 class UnitRead(NamedTuple):
-    """An event whose octets are complete, or given up."""
+    """A greeting or command whose octets have all arrived, or are known to be lost."""
 
     event: Event
     decided: Arrival
@@ -34,14 +31,14 @@ class UnitRead(NamedTuple):
 
 
 class Repeats(NamedTuple):
-    """Findings that a reader only counted; `note` is the last."""
+    """Findings that a reader only counted: their number, and the last one."""
 
     note: Note
     number: int
 
 
 class FoundMidstream(NamedTuple):
-    """Frames found in a stream whose start was not captured."""
+    """Frames were found in a stream whose start was not captured: at this offset, with this segment."""
 
     offset: int
     arrival: Arrival
@@ -51,8 +48,11 @@ Output = UnitRead | Note | Repeats | FoundMidstream | Gap | Leftover
 
 
 class OpenLeftover(NamedTuple):
-    """Leftover octets whose end is unknown. `inside` octets of them belong to units. `data` are the first, or None
-    if they must stay hidden."""
+    """Leftover octets whose end is not known yet.
+
+    `inside` octets of them belong to greetings, commands or frames. `data` are the first octets, or None if they must
+    stay hidden.
+    """
 
     start: int
     first: Arrival
@@ -62,7 +62,7 @@ class OpenLeftover(NamedTuple):
 
 
 class Outputs:
-    """The outputs of one side in order. Counts each octet when it is read, lost or given up."""
+    """The results of one side in order. Counts each octet when it is read, lost or left over."""
 
     def __init__(self) -> None:
         self._outputs: list[Output] = []
@@ -94,7 +94,7 @@ class Outputs:
     def leave_from(
         self, start: int, first: Arrival, reason: str, inside: int = 0, *, may_be_shown: bool = True
     ) -> None:
-        """Start a leftover that ends with `leave_until`. Does nothing inside another.
+        """Start a leftover, which `leave_until` ends. Does nothing if one is open.
 
         `may_be_shown`: it cannot contain a password.
         """
@@ -103,12 +103,12 @@ class Outputs:
 
     @property
     def wants_octets(self) -> bool:
-        """Whether the leftover still needs octets from `show`."""
+        """Whether the open leftover still needs octets from `show`."""
         data = None if self._open is None else self._open.data
         return data is not None and len(data) < FIRST
 
     def show(self, start: int, octets: bytes) -> None:
-        """Keep the first of these leftover octets."""
+        """Store the first of these octets of the open leftover."""
         open_ = self._open
         if open_ is not None and open_.data is not None:
             known = open_.start + len(open_.data) - start
@@ -119,7 +119,7 @@ class Outputs:
         return self._open is not None
 
     def leave_until(self, stop: int, ordinal: int) -> None:
-        """End the leftover, as the segment `ordinal` decides."""
+        """End the open leftover; `ordinal` is the segment that shows its end."""
         open_, self._open = self._open, None
         if open_ is not None and open_.start < stop:
             start, first, reason, inside, data = open_
@@ -132,15 +132,20 @@ class Outputs:
         self.gaps += octets
 
     def give_gap(self, start: int, hole: Hole, decided: Arrival, resumed_at: int | None) -> None:
-        """Add a hole. Reading resumes at `resumed_at` (None: nowhere)."""
+        """Add a gap for a hole.
+
+        `decided` is the segment that showed it; parsing resumes at `resumed_at` (None: nowhere).
+        """
         self._outputs.append(Gap(start, start + hole.octets, hole.octets, hole.reason, decided, resumed_at))
 
     def hold_gap(self, start: int, hole: Hole) -> None:
         self._gap = start, hole
 
     def end_gap(self, ordinal: int, resumed_at: int | None) -> None:
-        """Add the hole that was kept. Reading resumes at `resumed_at` (None: nowhere), as the segment `ordinal`
-        decides."""
+        """Add a gap for the hole of `hold_gap`.
+
+        Parsing resumes at `resumed_at` (None: nowhere), as the segment `ordinal` shows.
+        """
         if self._gap is not None:
             (start, hole), self._gap = self._gap, None
             decided = Arrival(max(ordinal, hole.ordinal), hole.packet, hole.time)

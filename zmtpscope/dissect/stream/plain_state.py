@@ -1,4 +1,7 @@
-"""The state of a plain session between two segments, which the fast path and the slow path hand each other."""
+"""The state of a side that sends plain messages, between two segments.
+
+Fast path and slow path pass it to each other.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ NO_COUNTS = Counts(0, 0, 0, 0, 0)
 
 
 class PlainState(NamedTuple):
-    """State of a side that sends plain messages. Only `tcp` is set if the fast path does not read the side."""
+    """The state of a side that sends plain messages, between two segments.
+
+    If the fast path does not read the side, only `tcp` is set.
+    """
 
     tcp: TcpState
     position: int = -1

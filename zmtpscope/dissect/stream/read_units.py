@@ -1,4 +1,5 @@
-"""Emit parsed units and skipped octets once all their octets have arrived or are known to be lost."""
+"""Emit parsed greetings and commands, and skipped octets, once all their octets have arrived or are known to be
+lost."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ from zmtpscope.zmtp.units import UnitReader
 
 @dataclass(slots=True, eq=False)
 class Incomplete:
-    """A parsed unit or skipped octets that have not all arrived.
+    """A parsed greeting or command, or skipped octets, of which some octets have not arrived.
 
-    `arrived` are segments needed later, by stream offset, `lost` the number of lost octets, and `data` the first
+    `arrived` are segments needed later, by stream offset; `lost` is the number of lost octets; `data` are the first
     skipped octets, if they may be shown.
     """
 
@@ -36,7 +37,7 @@ class Incomplete:
 
 
 class ReadUnits:
-    """Emits the parsed units of one side to `outputs`."""
+    """Emits the parsed greetings and commands of one side to `outputs`."""
 
     type_known: int | None = None
     """Ordinal of the segment with the socket type."""
@@ -60,7 +61,7 @@ class ReadUnits:
     # -- units -------------------------------------------------------------------------------------------------------
 
     def feed(self, events: Iterable[Event], doubtful: int | None) -> None:
-        """Emit events, or hold back incomplete ones. Events from stream offset `doubtful` on are uncertain."""
+        """Emit events, or keep those that are incomplete. Events from stream offset `doubtful` on are uncertain."""
         end = self.arrivals.end
         for event in events:
             if event.stop > end and (not isinstance(event, Remark) or event.frame):
@@ -71,7 +72,10 @@ class ReadUnits:
     def _give(
         self, event: Event, doubtful: int | None, incomplete: Incomplete | None = None, whole: bool = True
     ) -> None:
-        """Emit an event. `incomplete` has facts forgotten elsewhere; `whole`: all octets are captured."""
+        """Emit an event.
+
+        `incomplete` has its arrivals if it was kept; `whole`: all its octets are captured.
+        """
         arrivals, arrived = self.arrivals, None if incomplete is None else incomplete.arrived
         start, stop, regime, end = event.start, event.stop, event.regime, arrivals.end
         first = (arrived and arrived.get(start)) or arrivals.at(start)
@@ -98,15 +102,17 @@ class ReadUnits:
         self.outputs.add(UnitRead(event, decided, octets, whole, certain, unit, next_octets, notes), captured)
 
     def _note(self, event: Event, finding: Finding, ordinal: int, arrived: dict[int, Arrival]) -> Note:
-        """Return a finding about an event. A finding at its end is dated by the event's last octet, not by later
-        octets."""
+        """Return a finding about an event.
+
+        A finding at the end of an event has the time of the event's last octet, not of later octets.
+        """
         at = event.start if finding.start is None else finding.start
         last = min(max(event.start, event.stop - 1), self.arrivals.end - 1)
         came = arrived.get(at) or self.arrivals.at(min(at, last))
         return Note(self.side, finding, came, ordinal, (), event.start, event.regime.source)
 
     def _unit_of(self, event: Greeting | Command) -> Unit:
-        """Return the octets and regime of an event being read."""
+        """Return octets and regime of an event that is being read."""
         octets = event.octets if isinstance(event, Command) else None
         if octets is None:
             octets = self.held_octets.octets(event.start, event.read_to)
@@ -117,7 +123,7 @@ class ReadUnits:
         return Unit(event.regime, event.start, octets, slices)
 
     def repeat(self, reader: UnitReader, given: dict[str, int]) -> None:
-        """Emit findings that a reader only counts. `given` are the emitted counts."""
+        """Emit findings that a reader only counts. `given` are the counts already emitted, by id."""
         last = self.arrivals.end - 1
         for id_, (count, offset) in reader.repeats.items():
             more = count - given.get(id_, 0)
@@ -134,7 +140,7 @@ class ReadUnits:
         self.incomplete.append(Incomplete(event, unit, data=data))
 
     def show(self, octets: bytes) -> None:
-        """Keep the first of these octets for skipped units that they continue."""
+        """Store the first of these octets for skipped octets that they continue."""
         start = self.arrivals.end - len(octets)
         for each in self.incomplete:
             if each.data is not None and len(each.data) < FIRST and not each.lost:
@@ -142,7 +148,7 @@ class ReadUnits:
                 each.data += octets[known : min(known + FIRST - len(each.data), each.event.stop - start)]
 
     def remember_arrivals(self) -> None:
-        """Keep needed arrivals, before they are forgotten."""
+        """Store the arrivals that are needed later, before they are forgotten."""
         for incomplete in self.incomplete:
             event, arrived = incomplete.event, incomplete.arrived
             findings = () if isinstance(event, Skipped) else event.findings
@@ -151,7 +157,7 @@ class ReadUnits:
                     arrived[at] = self.arrivals.at(at)
 
     def lose(self, start: int, octets: int) -> bool:
-        """Count lost octets; return whether they belong to an incomplete unit."""
+        """Count lost octets; return whether they belong to an incomplete greeting or command."""
         for each in self.incomplete:
             if not isinstance(each.event, Remark) and each.event.stop > start:
                 each.lost += octets
@@ -159,7 +165,7 @@ class ReadUnits:
         return False
 
     def release(self, doubtful: int | None, *, over: bool = False) -> None:
-        """Emit held events that are complete now or, if `over`, will never be."""
+        """Emit the kept events that are complete now or, if `over`, will never be."""
         held_back, self.incomplete = self.incomplete, []
         for each in held_back:
             event, there = each.event, min(each.event.stop, self.arrivals.end)
@@ -175,7 +181,7 @@ class ReadUnits:
     # -- skipped octets ------------------------------------------------------------------------------------------------
 
     def skip(self, skipped: list[Skipped], *, may_be_shown: bool) -> None:
-        """Emit skipped octets: one leftover for a single item, otherwise one per segment.
+        """Emit skipped octets: one leftover for a single item, otherwise one for each segment.
 
         `may_be_shown`: they cannot contain a password.
         """
@@ -198,13 +204,13 @@ class ReadUnits:
                     start = stop
 
     def _first_octets(self, skipped: Skipped, start: int, stop: int, may_be_shown: bool) -> bytes | None:
-        """Return the first captured octets, if no units are among them."""
+        """Return the first captured octets of `start..stop`, if no greeting, command or frame is among them."""
         if skipped.inside or not may_be_shown:
             return None
         return self.held_octets.octets(start, min(stop, start + FIRST))
 
     def _leave_runs(self, skipped: Skipped, runs: Runs, may_be_shown: bool) -> None:
-        """Emit octets between units, one leftover per segment that carried or ended some."""
+        """Emit skipped octets between frames: one leftover for each segment that carried or ended some."""
         begin = skipped.start
         for arrival, end in self.arrivals.pieces_between(begin, skipped.stop):
             low = bisect_right(runs.stops, begin)
@@ -227,7 +233,7 @@ class ReadUnits:
     def _leave(
         self, skipped: Skipped, start: int, stop: int, decided: Arrival, data: bytes | None, lost: int = 0
     ) -> None:
-        """Emit a leftover that begins with `data`, of which `lost` octets are missing."""
+        """Emit a leftover that starts with `data`, of which `lost` octets are missing."""
         octets = stop - start - skipped.inside - lost
         between = skipped.between_units
         self.outputs.leave(Leftover(start, stop, octets, UNDISSECTED, skipped.reason, decided, between, data))

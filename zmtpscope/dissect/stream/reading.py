@@ -1,4 +1,4 @@
-"""Parse the units of a side, and join frames to messages."""
+"""Parse the greetings, commands and frames of a side, and join frames to messages."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ from zmtpscope.zmtp.websocket import Unmasking
 
 
 class Stopped(NamedTuple):
-    """Why parsing stopped at `offset`, with the `rest` of the octets.
+    """Why parsing stopped at stream offset `offset`; `rest` are the octets from there on.
 
-    `inside` octets after it belong to units. `is_lost`: a frame boundary may be found after it.
+    `inside` of these octets belong to greetings, commands or frames. `is_lost`: a frame boundary may be found after
+    `offset`.
     """
 
     offset: int
@@ -51,8 +52,10 @@ class Stopped(NamedTuple):
 
 
 class Reading:
-    """Parses the units of a side with `reader`. `version` is the negotiated one; `confidence` is that of the
-    protocol."""
+    """Parses the octets of a side with `reader`.
+
+    `version` is the negotiated one; `confidence` says how certain it is that the side speaks ZMTP.
+    """
 
     def __init__(
         self,
@@ -87,25 +90,30 @@ class Reading:
 
     @property
     def has_no_passwords(self) -> bool:
-        """Whether octets may be shown: secrets are wanted, the mechanism is not PLAIN, or the version has no
-        mechanisms."""
+        """Whether octets may be shown.
+
+        They may if secrets are requested, the mechanism is not PLAIN, or the version has no mechanisms.
+        """
         mechanism = self.reader.mechanism
         return self.units.shows_secrets or mechanism not in (None, "PLAIN") or self.version in ("1.0", "2.0")
 
     # -- octets in ---------------------------------------------------------------------------------------------------
 
     def feed_rows(self, block: BlockView, rows: list[int]) -> Stopped | None:
-        """Parse pieces of a block, up to the end of the stream so far."""
+        """Parse the segments `rows` of a block, up to the end of the stream so far.
+
+        Returns why parsing stopped, if it did.
+        """
         if self.unmasking is None and self.reader.position >= self.arrivals.end:
             return self._pass_body(block.octets(rows))
         return self.feed(block.octets(rows))
 
     def feed(self, octets: bytes) -> Stopped | None:
-        """Parse octets up to the end of the stream so far."""
+        """Parse the octets at the end of the stream so far. Returns why parsing stopped, if it did."""
         return self._read(octets if self.unmasking is None else self.unmasking.feed(octets))
 
     def _pass_body(self, octets: bytes) -> Stopped | None:
-        """Pass over octets that all belong to the body of the current frame."""
+        """Skip octets that all belong to the body of the current frame."""
         held, end = self.held_octets, self.arrivals.end
         if self.units.incomplete:
             self.units.show(octets)
@@ -122,7 +130,7 @@ class Reading:
         return self._read_end_of_body()
 
     def _read_end_of_body(self) -> Stopped | None:
-        """Emit the frame that ends here, if any."""
+        """Emit the frame that ends with the octets so far, if any."""
         reader, end = self.reader, self.arrivals.end
         if reader.position != end:
             return None
@@ -150,7 +158,7 @@ class Reading:
         return None
 
     def _keep_what_is_open(self, data: bytes) -> None:
-        """Hold only unread octets, and the message under way."""
+        """Keep only the unread octets and the incomplete message."""
         held, position, end = self.held_octets, self.reader.position, self.arrivals.end
         self.messages.let_go(lambda: data)
         self._trim_arrivals(position if position < end else end)
@@ -164,7 +172,7 @@ class Reading:
     # -- the fast path -------------------------------------------------------------------------------------------------
 
     def is_plain(self) -> bool:
-        """Whether the fast path can continue: only unencrypted message frames follow, and the message under way is
+        """Whether the fast path can continue: only plain message frames follow, and the incomplete message is
         undamaged."""
         messages, reader = self.messages, self.reader
         assembly = messages.in_clear
@@ -205,7 +213,7 @@ class Reading:
         self._keep_what_is_open(state.held)
 
     def _stop(self, data: bytes) -> Stopped:
-        """Stop, because the reader cannot continue."""
+        """Stop parsing, because the reader cannot continue."""
         reader, arrivals = self.reader, self.arrivals
         self._hold([data])
         if reader.broken is not None:
@@ -219,14 +227,14 @@ class Reading:
         return Stopped(reader.position, rest, reason, reader.inside)
 
     def resynchronise(self, offset: int) -> None:
-        """Continue at a frame boundary after a loss."""
+        """Continue at the frame boundary `offset` after a loss."""
         self.confidence = "likely"
         self.reader.resynchronise(offset)
 
     # -- outputs -------------------------------------------------------------------------------------------------------
 
     def _give(self) -> None:
-        """Emit all that the reader has parsed."""
+        """Emit all results of the reader."""
         reader, opened, in_clear = self.reader, self.messages.opened, self.messages.in_clear
         if reader.moves:
             self._move(reader.drain_moves())
@@ -251,7 +259,7 @@ class Reading:
     def _open_boxes(
         self, opened: OpenedMessages, columns: FrameColumns, events: list[Event]
     ) -> tuple[FrameColumns, list[Event], list[Note]]:
-        """Open boxes; return the unchanged frames, all events, and findings to add after them."""
+        """Decrypt boxes; return the frames that stay as they are, all events, and findings to add after the events."""
         held = self.held_octets
         sealed = Sealed(columns, events, held.data, held.base, self.arrivals, self.reader, self.version)
         made = opened.decryption.open(sealed)
@@ -265,7 +273,7 @@ class Reading:
         return made.columns, made.events, made.notes
 
     def _move(self, moves: list[tuple[int, bytes]]) -> None:
-        """Reorder messages of several WebSocket frames, headers first."""
+        """Rearrange the octets of messages of several WebSocket frames, headers first."""
         octets = bytearray(self.held_octets.data)
         for offset, moved in moves:
             start = offset - self.held_octets.base
@@ -273,7 +281,7 @@ class Reading:
         self.held_octets.change(bytes(octets))
 
     def _context(self, data: bytes, base: int | None = None) -> Context:
-        """Return the constants of rows made now. `data` starts at `base`, by default the first octet held."""
+        """Return the constants of the rows made now. `data` starts at `base`, by default the first kept octet."""
         reader, messages, arrivals, options = self.reader, self.messages, self.arrivals, self.messages.options
         return Context(
             data=data,
@@ -296,14 +304,14 @@ class Reading:
 
     @property
     def socket_type(self) -> str | None:
-        """The side's socket type, unencrypted or from an opened box."""
+        """The socket type that the side announced, unencrypted or in a decrypted box."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
         in_clear = self.reader.socket_type
         return inside.socket_type if inside is not None and in_clear is None else in_clear
 
     @property
     def identity(self) -> str | None:
-        """The side's identity, unencrypted or from an opened box."""
+        """The identity that the side announced, unencrypted or in a decrypted box."""
         inside = None if self.messages.opened is None else self.messages.opened.decryption.reader
         in_clear = self.reader.identity
         return inside.identity if inside is not None and in_clear is None else in_clear
@@ -316,8 +324,10 @@ class Reading:
         held.hold(parts, held.base if base is None else base, self.messages.held_elsewhere, size)
 
     def _trim_arrivals(self, offset: int) -> None:
-        """Forget the arrivals before `offset`, except of an open message if details are wanted, or of a MESSAGE that
-        waits."""
+        """Forget the arrivals of octets before `offset`.
+
+        Arrivals of a MESSAGE that waits are kept, and those of an incomplete message if details are requested.
+        """
         if self.units.incomplete:
             self.units.remember_arrivals()
         if self.messages.options.details and (begin := self.messages.kept_from) is not None:
@@ -333,12 +343,15 @@ class Reading:
     # -- losses and the end ------------------------------------------------------------------------------------------
 
     def is_in_body(self, stop: int) -> bool:
-        """Whether all octets up to `stop` belong to the current body."""
+        """Whether all octets up to `stop` belong to the body of the current frame."""
         position = self.reader.position
         return position > self.arrivals.end and position >= stop
 
     def lose_body(self, hole: Hole, decided: Arrival) -> Stopped | None:
-        """Process a hole within the current body, and continue after it."""
+        """Process a hole within the body of the current frame, and continue after it.
+
+        `decided` is the segment that showed the hole.
+        """
         held, messages, start = self.held_octets, self.messages, self.arrivals.end
         self.arrivals.lose(hole.octets, decided)
         if self.unmasking is not None:
@@ -353,14 +366,17 @@ class Reading:
         return self._read_end_of_body()
 
     def lose(self, decided: Arrival) -> None:
-        """End the current unit after a loss outside of bodies, made known by the segment `decided`."""
+        """Give up the current command or frame after a loss outside of bodies.
+
+        `decided` is the segment that showed the loss.
+        """
         self.arrivals.settle(decided.ordinal)
         self._give_up_unit(BEFORE_A_GAP, decided.ordinal)
 
     def finish(self, ordinal: int, ended: bool, *, is_whole: bool) -> None:
-        """End the stream, as the segment `ordinal` decides.
+        """Process the end of the stream; `ordinal` is the segment that shows it.
 
-        `ended`: the side closed, not just the capture. `is_whole`: none of its octets was lost.
+        `ended`: the side closed, not just the capture. `is_whole`: no octet was lost.
         """
         self.arrivals.settle(max(self.arrivals.settled, ordinal))
         if ended and is_whole:
@@ -390,7 +406,7 @@ class Reading:
 
 
 def version_of_records(agreed: str | None, mechanism: str | None) -> str | None:
-    """Return the version that records show: ZWS counts as 3.1 with a mechanism, as 2.0 without."""
+    """Return the version for records: ZWS counts as 3.1 with a mechanism, as 2.0 without."""
     if agreed != VERSION_ZWS:
         return agreed
     return "2.0" if mechanism is None else "3.1"

@@ -1,7 +1,8 @@
 """Find frame boundaries in a stream without its start, or with lost octets (wire.md 9.5).
 
-Two phases: *synchronise* (any plausible octet may begin a frame) and *trial* (frames are followed from there, and their
-evidence is added up). Trials run in parallel; trials that meet at one boundary become one, so every octet is read once.
+There are two phases: *synchronise* (a frame may start at any plausible octet) and *trial* (frames are parsed from
+there, and their evidence is added up). Trials run in parallel; trials that meet at one boundary become one, so every
+octet is read once.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ LONGEST_REPETITION = 8
 
 
 class Boundary(NamedTuple):
-    """A successful trial: frames begin at stream offset `offset`."""
+    """A frame boundary that was found: frames start at stream offset `offset`."""
 
     framing: Framing
     offset: int
@@ -68,7 +69,7 @@ class Boundary(NamedTuple):
 
 @dataclass(slots=True)
 class Trial:
-    """Frames followed from `start`. The last one begins at `frame`, its body at `body`."""
+    """Frames parsed from the possible boundary `start`. The last one starts at `frame`, its body at `body`."""
 
     start: int
     score: int
@@ -86,12 +87,15 @@ class Trial:
 
     @property
     def rank(self) -> int:
-        """The score, plus that of one segment edge if it met any: it decides between trials that meet."""
+        """The score, plus the score of one segment edge if it met any.
+
+        The trial with the higher rank remains if two meet.
+        """
         return self.score + FOR_SEGMENT_END * self.aligned
 
 
 class FrameSearch:
-    """Searches one side's stream with one framing, segment by segment.
+    """Searches for a frame boundary in the stream of one side, segment by segment.
 
     `known`: the side is known to use `framing`; `known_sizes` are frame sizes before the loss. Otherwise frames must
     also match segments, because other protocols can look like frames. `boundary` is a known frame boundary to wait for.
@@ -125,7 +129,7 @@ class FrameSearch:
         """Frame starts to try after the window."""
 
     def feed(self, octets: bytes) -> Boundary | None:
-        """Add a segment; return a boundary once one is likely enough."""
+        """Add a segment; return a frame boundary once one is likely enough."""
         end = self.base + len(self.data)
         self.at = min(self.at, end)  # there may be octets to read now
         if end >= self.limit:
@@ -147,8 +151,10 @@ class FrameSearch:
         return found
 
     def _look_for_sealed(self, end: int) -> None:
-        """Add a start before each MESSAGE from `end` on. Its name stands out in the random octets of encrypted
-        traffic."""
+        """Add a trial before each MESSAGE from offset `end` on.
+
+        The name of the command stands out in the random octets of encrypted traffic.
+        """
         place = self.data.find(MESSAGE_NAME, max(0, end - self.base - len(MESSAGE_NAME) + 1))
         found = []
         while place >= 0:
@@ -164,8 +170,10 @@ class FrameSearch:
         return self.base + len(self.data)
 
     def conclude(self) -> Boundary | None:
-        """Return a boundary at a loss or the end: frames that begin with a segment and end with the last octet need
-        less evidence."""
+        """Return a boundary at a loss or at the end, or None.
+
+        Frames that start with a segment and end with the last octet need less evidence there.
+        """
         if self.boundary is not None:
             return None
         trial = self.trials.get(self.end)
@@ -178,7 +186,8 @@ class FrameSearch:
         return len(self.data) + TRIAL_WEIGHT * len(self.trials) + EDGE_WEIGHT * len(self.edges)
 
     def first_octets(self) -> Boundary | None:
-        """Return the first offset if a frame may begin there and the window contains no other boundary."""
+        """Return the first offset if a frame may start there and the search has found no other boundary; otherwise
+        None."""
         header = (
             frame_header(self.data, 0, self.framing) if self.base == self.origin and self.end >= self.limit else None
         )
@@ -188,11 +197,11 @@ class FrameSearch:
         return not self.trials and self.at >= self.limit
 
     def octets_from(self, offset: int) -> bytes:
-        """Return the octets from `offset` on, which is not before a successful trial."""
+        """Return the octets from stream offset `offset` on, which is not before a boundary that was found."""
         return bytes(self.data[offset - self.base :])
 
     def _behind_greeting(self) -> int | None:
-        """Return the offset of the first command if the octets start with the end of a 3.x greeting."""
+        """Return the offset of the first command if the octets start with the end of a 3.x greeting; otherwise None."""
         rest = GREETING_REST.match(self.data)
         return None if rest is None else self.base + rest.end()
 
@@ -216,9 +225,9 @@ class FrameSearch:
         return None
 
     def _pass_run(self, octet: int, end: int) -> bool:
-        """Skip a run of one octet (at least `MIN_RUN`); return whether there was one.
+        """Skip a run of the same octet, at least `MIN_RUN` long; return whether there was one.
 
-        Its frames are no evidence, and trials that start in it at successive octets would all read the same.
+        Its frames are no evidence, and trials that start in it at successive octets would all parse the same.
         """
         at, size = self.at, RUNS[self.framing][octet]
         trials = [self.trials.get(at + ahead) for ahead in range(size)]
@@ -256,7 +265,7 @@ class FrameSearch:
         return stop if other is None else self.base + other.start()
 
     def _put(self, trial: Trial, boundary: int, new_boundary: int, frame: int, size: int) -> None:
-        """Move a trial to a later boundary, past frames of `size` octets."""
+        """Move a trial from `boundary` to the later `new_boundary`, past frames of `size` octets."""
         del self.trials[boundary]
         self.trials[new_boundary] = trial
         trial.frame, trial.body = frame, min(frame + 2, new_boundary)
@@ -264,7 +273,7 @@ class FrameSearch:
             trial.start = frame - size
 
     def _succeeds(self, boundary: int) -> bool:
-        """Evaluate the frame that ends here, once; return whether its trial has succeeded."""
+        """Add the evidence of the frame that ends at `boundary`; return whether its trial has succeeded."""
         trial = self.trials.get(boundary)
         if trial is None:
             return False
@@ -292,7 +301,7 @@ class FrameSearch:
         return bool(self.starts) and self.starts[0] <= self.at
 
     def _next(self, end: int) -> int:
-        """Return the next offset at which a frame may begin or ends; `end` or more if octets are missing."""
+        """Return the next offset at which a frame may start or ends; `end` or more if octets are missing."""
         while self.boundaries and self.boundaries[0] <= self.at:
             heappop(self.boundaries)
         following = self.boundaries[0] if self.boundaries else end + 1
@@ -308,7 +317,7 @@ class FrameSearch:
         return min(following, self.starts[0] if self.starts else end + 1)
 
     def _add_evidence(self, trial: Trial, boundary: int) -> bool:
-        """Add the evidence of the frame that ends here; return False if it cannot be a frame."""
+        """Add the evidence of the frame of `trial` that ends at `boundary`; return False if it cannot be a frame."""
         first, body, stop = trial.frame - self.base, trial.body - self.base, boundary - self.base
         if trial.command:
             if stop - body > LARGEST_COMMAND or not self._is_known_command(body, stop):
@@ -337,7 +346,7 @@ class FrameSearch:
         return True
 
     def _is_known_command(self, body: int, stop: int) -> bool:
-        """Whether these octets are a known command, within the limit of octets to parse."""
+        """Whether the octets `body..stop` are a known command, as long as the limit for parsing permits."""
         if KNOWN_NAME.match(self.data, body, stop) is None or stop - body > self.command_octets:
             return False
         self.command_octets -= stop - body
@@ -348,7 +357,10 @@ class FrameSearch:
         return count <= LONGEST_REPETITION and self.data.count(self.data[first], first, stop) == count
 
     def _step(self, trial: Trial | None) -> bool:
-        """Move a trial past the frame at the current offset; return False if octets are missing."""
+        """Move a trial past the frame at the current offset; return False if octets are missing.
+
+        None: try to start a trial there.
+        """
         header = frame_header(self.data, self.at - self.base, self.framing)
         if header is None:
             return False
@@ -368,7 +380,7 @@ class FrameSearch:
         return True
 
     def _trim(self) -> None:
-        """Give up octets and trials, if enough of them exceed the limits."""
+        """Drop octets and trials, if enough of them exceed the limits."""
         octets, segments = len(self.data) - RETAINED, len(self.edges) - RETAINED_SEGMENTS
         if octets < RETAINED // TRIMMED and segments < RETAINED_SEGMENTS // TRIMMED:
             return
@@ -378,7 +390,7 @@ class FrameSearch:
         self.give_up_before(first)
 
     def give_up_before(self, offset: int) -> None:
-        """Forget the octets before `offset`, and the trials that began there."""
+        """Forget the octets before stream offset `offset`, and the trials that started there."""
         del self.data[: offset - self.base]
         self.base = offset
         self.at = max(self.at, self.base)

@@ -1,4 +1,4 @@
-"""Message and frame rows as columns, split where their constants change."""
+"""Make tables of messages and frames, one for each range in which the constants of the side are the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ from zmtpscope.zmtp.regime import Regime
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """Constants of rows made together, with the octets from `base` on and arrivals up to `end`."""
+    """The constants of rows that are made together.
+
+    `data` are the octets from stream offset `base` on; `arrivals` are known up to `end`. From offset `doubtful` on rows
+    are uncertain.
+    """
 
     data: bytes
     base: int
@@ -43,7 +47,7 @@ class Context:
 
 
 class Kept(NamedTuple):
-    """Octets from `base` on, and their packets if details are wanted."""
+    """Octets from stream offset `base` on, and their packets if details are requested."""
 
     data: bytes
     base: int
@@ -51,7 +55,7 @@ class Kept(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """Facts about the first and the last message that their columns do not contain."""
+    """Properties of the first and of the last message that their columns do not contain."""
 
     start: Arrival | None
     """The segment with the first octet, if it was read earlier."""
@@ -68,7 +72,7 @@ class Edges(NamedTuple):
 def message_runs(
     stream: Stream, frames: FrameColumns, last: Int64, complete: bool, edges: Edges, context: Context
 ) -> list[MessageTable]:
-    """Return rows of the messages that end with the frames `last`; the first begins with the first frame.
+    """Return tables of the messages that end with the frames `last`; the first starts with the first frame.
 
     `complete`: all are complete, except as `edges` states.
     """
@@ -131,7 +135,8 @@ def message_runs(
 
 
 def _times(starts: Int64, bodies: Int64, sizes: Int64, edges: Edges, context: Context) -> tuple[Int64, ...]:
-    """Return deciding ordinals, packets and times of first octets, and packets and times of last octets."""
+    """Return five columns for messages: ordinals of completing segments, packets and times of first and of last
+    octets."""
     stops = bodies + np.minimum(sizes, context.end - bodies)  # the last body may be incomplete
     table = context.arrivals.table()
     _, packets, times = segments_at(table, starts)
@@ -144,7 +149,10 @@ def _times(starts: Int64, bodies: Int64, sizes: Int64, edges: Edges, context: Co
 
 
 def _row_of_one(frames: FrameColumns, last: int, edges: Edges, context: Context) -> tuple[Int64, ...]:
-    """Return the first frame, and then what `_times` returns, for one message: fast for segments with one message."""
+    """Return the first frame of a single message, then the results of `_times`.
+
+    This is fast for segments with one message.
+    """
     stop = min(frames.bodies[last] + frames.sizes[last], context.end)
     start = edges.start if edges.start is not None else context.arrivals.at(frames.offsets[0])
     end = context.arrivals.at(stop - 1)
@@ -155,7 +163,10 @@ def _row_of_one(frames: FrameColumns, last: int, edges: Edges, context: Context)
 
 
 def frame_runs(runs: list[MessageTable], packets: array[int], times: array[int], context: Context) -> list[FrameTable]:
-    """Return rows of the frames in `runs`. `packets` and `times` belong to the frames' first octets."""
+    """Return tables of the frames in the messages `runs`.
+
+    `packets` and `times` are those of the frames' first octets.
+    """
     made: list[FrameTable] = []
     done = 0
     for run in runs:
@@ -181,7 +192,7 @@ def frame_runs(runs: list[MessageTable], packets: array[int], times: array[int],
 
 
 def cut_large(table: MessageTable, limit: int) -> MessageTable:
-    """Cut each message of more than `limit` octets to its first octets."""
+    """Return the table with only the first octets of each message of more than `limit` octets."""
     if max([len(sender.data) for sender in table.senders]) <= limit:
         return table
     first, last = table.first, table.last
@@ -201,7 +212,8 @@ def cut_large(table: MessageTable, limit: int) -> MessageTable:
 
 
 def slices(context: Context, offsets: Int64) -> Iterator[tuple[Regime, str, int, int]]:
-    """Yield (regime, confidence, low, high) for the units at `offsets[low:high]`."""
+    """Yield ranges with constant values as (regime, confidence, low, high), for rows at the stream offsets
+    `offsets`."""
     doubtful = len(offsets)
     if context.doubtful is not None and context.confidence == "proven":
         doubtful = int(np.searchsorted(offsets, context.doubtful, "right"))
@@ -213,7 +225,7 @@ def slices(context: Context, offsets: Int64) -> Iterator[tuple[Regime, str, int,
 
 
 def regime_slices(regimes: list[tuple[int, Regime]], offsets: Int64) -> Iterator[tuple[Regime, int, int]]:
-    """Yield (regime, low, high) for the units at `offsets[low:high]`."""
+    """Yield ranges with one regime as (regime, low, high), for rows at the stream offsets `offsets`."""
     if len(regimes) == 1 or offsets[0] >= regimes[-1][0]:
         yield regimes[-1][1], 0, len(offsets)
         return

@@ -1,4 +1,4 @@
-"""A side that searches for a frame boundary (`resync.py`)."""
+"""A side while a frame boundary is searched (`resync.py`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from zmtpscope.zmtp.regime import Framing
 
 
 class Found(NamedTuple):
-    """The result of a search, decided by the segment `arrival`: reading resumes at `boundary` with `octets`, or (None)
-    nowhere."""
+    """The result of a search, with the segment `arrival` that shows it.
+
+    Parsing resumes at `boundary` with `octets`; without a boundary it does not resume.
+    """
 
     boundary: Boundary | None
     arrival: Arrival
@@ -23,10 +25,10 @@ class Found(NamedTuple):
 
 
 class Searching:
-    """Searches from `offset` on with each of `framings`, or waits for a known `boundary`.
+    """Searches for a frame boundary from stream offset `offset` on, or waits for a known `boundary`.
 
-    `is_known`: the side is known to use one of the framings, with `sizes` of its last frames. `forced` is the decode-as
-    rule for a side whose start was not captured.
+    `framings` are the possible frame formats. `is_known`: the side is known to use one of them; `sizes` are those of
+    its last frames. `forced` is the decode-as rule for a side whose start was not captured.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class Searching:
         self.searches = [FrameSearch(framing, offset, known, frozenset(sizes), boundary) for framing in framings]
 
     def feed(self, octets: bytes) -> Found | None:
-        """Search up to the end of the stream so far."""
+        """Search the octets up to the end of the stream so far; return the result once it is known."""
         end = self.arrivals.end
         begin = start = end - len(octets)
         for arrival, stop in self.arrivals.pieces_between(begin, end):
@@ -69,7 +71,10 @@ class Searching:
         return None
 
     def conclude(self, arrival: Arrival) -> Found:
-        """End the search before a loss or the end, as the segment `arrival` decides: the last chance for a boundary."""
+        """End the search at a loss or at the end of the stream, with less evidence than usual.
+
+        `arrival` is the segment that shows the loss or the end.
+        """
         for search in self.searches:
             found = search.conclude()
             if found is None and self.forced is not None and search.base == search.origin:
@@ -79,7 +84,7 @@ class Searching:
         return Found(None, arrival, b"")
 
     def _count_held(self) -> None:
-        """Count the octets held by this search; restart it at the end if all sides together hold too much."""
+        """Count the octets that this search keeps. If all sides together keep too much, start again at the end."""
         octets = sum(search.held_octets for search in self.searches)
         if not self.held_octets.may_hold(octets):
             for search in self.searches:

@@ -1,7 +1,8 @@
-"""The keys of one CURVE connection: entries of the key files, and keys proven by boxes that opened (curve.md 5, 6).
+"""The keys of one CURVE connection: entries of the key files, and keys proven by boxes that they decrypt (curve.md 5,
+6).
 
-A connection is found by C', unencrypted in its HELLO. Without a captured HELLO, the shared keys of all connections are
-tried.
+Key files identify a connection by C', the client's transient public key, unencrypted in its HELLO. Without a captured
+HELLO, the shared keys of all connections are tried. curve.md 1 explains the names of keys: k is the key of MESSAGEs.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ ALWAYS_TRIED = 16
 
 
 class _ServerPair(NamedTuple):
-    """The key of HELLO and WELCOME, made from S and c' or from s and C' (curve.md 1)."""
+    """The key of the boxes in HELLO and WELCOME, made from S and c' or from s and C' (curve.md 1).
+
+    `server` is the public key S. `is_given`: a key file names the connection.
+    """
 
     key: bytes
     server: bytes
@@ -61,10 +65,11 @@ LAST_STEPS = {layout.name: layout.sender for layout in CURVE.layouts if layout.l
 
 
 class Session:
-    """The keys of one connection.
+    """The keys of one CURVE connection.
 
-    `key` is k, once it has opened a box. `server` is the S of the HELLO, once proven. `hopeless`: no more MESSAGEs will
-    open, for lack of a key. Once `settled`, the records of neither side can change.
+    `key` is k, the key of MESSAGEs, once it has decrypted a box. `server` is the server key of the HELLO, once proven.
+    `hopeless`: no more MESSAGEs can be decrypted, for lack of a key. Once `settled`, the records of neither side can
+    change.
     """
 
     def __init__(self, keys: Keys) -> None:
@@ -98,26 +103,26 @@ class Session:
 
     @property
     def named(self) -> bool:
-        """Whether a key file entry belongs to this connection, by C' or because its key opens a box."""
+        """Whether a key file has an entry for this connection: by its C', or with a key that decrypts a box."""
         return self._secrets is not None or self.key is not None
 
     @property
     def settled(self) -> bool:
-        """Whether data of one side can no longer affect the records of the other."""
+        """Whether data of one side can no longer change the records of the other."""
         return self.key is not None or (self.hopeless and not self._shaking)
 
     def role(self, side: int) -> str | None:
-        """Return "client" or "server", once that of either side is known."""
+        """Return "client" or "server" if the role of either side is known, otherwise None."""
         role, other = self._roles[side], self._roles[1 - side]
         return ROLES[other == "client"] if role is None and other is not None else role
 
     def assign(self, side: int, role: str) -> None:
-        """Set the role that a handshake step or box has shown. The first one remains."""
+        """Set the role of a side, as shown by a handshake command or box. A role never changes."""
         if self.role(side) is None:
             self._roles[side] = role
 
     def look_again(self) -> None:
-        """Try again if the key files have grown."""
+        """Search again for keys if the key files have grown."""
         if self._generation != self.keys.generation:
             self._generation = self.keys.generation
             if self.key is None:
@@ -127,7 +132,7 @@ class Session:
                 self._find_secrets()
 
     def meet(self, client_transient: bytes) -> None:
-        """Set the client's transient key C'."""
+        """Set C', the client's transient public key from its HELLO."""
         if self._client_transient is None and not self.settled:
             self._client_transient = client_transient
             self._shaking = set(ROLES)
@@ -141,7 +146,10 @@ class Session:
     # -- boxes -------------------------------------------------------------------------------------------------------
 
     def open_handshake(self, name: str, body: bytes) -> bytes | None:
-        """Return the decrypted box of a handshake command, or None."""
+        """Return the decrypted box of a handshake command, or None.
+
+        `name` and `body` are those of the command.
+        """
         box = BOXES[name]
         nonce, sealed = box.prefix + body[box.nonce], body[box.start :]
         self._shaking.discard(LAST_STEPS.get(name, ""))
@@ -183,7 +191,7 @@ class Session:
         return MESSAGE_PREFIX[self.role(side) or "client"]
 
     def try_message(self, side: int, body: bytes) -> bytes | None:
-        """Search for k with a MESSAGE; return the decrypted box, or None."""
+        """Decrypt the body of a MESSAGE, and find the key k if it is unknown; None if no key decrypts it."""
         if not self.may_open_messages_of(side):
             return None
         role = self.role(side)
@@ -199,21 +207,24 @@ class Session:
         return None
 
     def finish_handshake(self, side: int) -> None:
-        """Note that the side now sends MESSAGEs."""
+        """Note that the side has completed its handshake and sends MESSAGEs."""
         self._shaking.discard(self.role(side) or "")
 
     def may_open_messages_of(self, side: int) -> bool:
         return self.key is not None or (not self.hopeless and self._tried[side] < TRIES)
 
     def give_up(self) -> None:
-        """Note that no more boxes will open, for lack of a key."""
+        """Note that no more boxes can be decrypted, for lack of a key."""
         if not self.settled:
             self.hopeless = True
             opened = self._pair is not None and self._pair.is_given
             self.unfit = self._secrets is not None and self._met_box_of_k and not opened
 
     def notes(self, arrival: Arrival) -> list[Note]:
-        """Return a finding, once, if `arrival` proves that the keys for this connection are wrong."""
+        """Return a finding, once, if the keys for this connection are wrong.
+
+        `arrival` is the segment that shows this.
+        """
         if not self.unfit or self._is_unfit_noted:
             return []
         self._is_unfit_noted = True
@@ -223,7 +234,8 @@ class Session:
     def vouch_is_wrong(self, content: bytes) -> bool:
         """Whether the vouch in an INITIATE names another client or server than the handshake.
 
-        False without s', which opens the vouch.
+        `content` is the decrypted box. False if s', the server's transient secret key that decrypts the vouch, is
+        unknown.
         """
         client, nonce, vouch = content[:KEY_SIZE], content[VOUCH_NONCE], content[VOUCH_BOX]
         transient = self._client_transient
@@ -255,8 +267,10 @@ class Session:
                         yield _ServerPair(made, public, True)
 
     def _candidates(self, size: int) -> Iterator[bytes]:
-        """Yield the keys k that might open a box of `size` octets: the proven key, or else keys of the key files, or
-        derived from secrets."""
+        """Yield keys that might decrypt a box of `size` octets.
+
+        They are the proven key k, or else keys of the key files, or keys derived from secrets.
+        """
         if self.key is not None:
             yield self.key
         elif self.settled:
@@ -271,7 +285,10 @@ class Session:
                     yield made
 
     def _keys_of_others(self, size: int) -> Iterator[bytes]:
-        """Yield k of all connections in the key files, newest first, except keys tried before."""
+        """Yield the key k of all connections in the key files, newest first, except keys tried before.
+
+        `size` is that of the box in octets; fewer keys are tried for a large box.
+        """
         limit = max(ALWAYS_TRIED, min(MAX_KEYS, TRIED_OCTETS // size))
         lines = self.keys.shared_keys(limit, self._tried_before)
         yield from (key for _, key in lines)
@@ -279,7 +296,7 @@ class Session:
             self._tried_until = self.keys.places()
 
     def _transient_pairs(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (C', s') and (S', c'), which both make k."""
+        """Yield pairs of a public and a secret transient key from which the key k is made: (C', s') and (S', c')."""
         if self._secrets is None or self._client_transient is None:
             return
         for secret in self._server_secrets():
@@ -294,7 +311,7 @@ class Session:
                 yield public, transient.secret
 
     def _server_secrets(self) -> Iterator[bytes]:
-        """Yield s' from the key files, or from cookies whose key is in them."""
+        """Yield s', the server's transient secret key, from the key files, or from cookies with a known key."""
         if self._secrets is None:
             return
         yield from self._secrets.server_transients

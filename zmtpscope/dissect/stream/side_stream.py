@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Mode(Enum):
-    """The current use of a side's octets."""
+    """How the octets of a side are used at the moment."""
 
     NEGOTIATING = "the version is not settled; octets wait (`Negotiating`)"
     READING = "units are read (`Reading`)"
@@ -39,7 +39,7 @@ class Mode(Enum):
 
 
 class SideStream:
-    """Passes a side's octets and holes to the current mode, and changes the mode. Results are in `outputs`."""
+    """Passes the octets and holes of one side to its current mode, and changes the mode. Results are in `outputs`."""
 
     mode = Mode.NEGOTIATING
     reason = NOT_ZMTP
@@ -96,7 +96,7 @@ class SideStream:
 
     @property
     def socket_type(self) -> str | None:
-        """Return the socket type from the handshake, or else from a rule or inference."""
+        """The socket type that the side announced; without it the type from a decode-as rule, or the inferred type."""
         known = None if self.reading is None else self.reading.socket_type
         return known or self.assumed_type or self.inferred_type
 
@@ -105,7 +105,7 @@ class SideStream:
         return None if self.reading is None else self.reading.identity
 
     def identity_at(self, offset: int) -> str | None:
-        """Return the identity if it was announced before `offset`."""
+        """Return the identity of the side, if it was announced before stream offset `offset`."""
         known_from = self.units.identity_from
         return self.identity if known_from is not None and known_from < offset else None
 
@@ -122,7 +122,8 @@ class SideStream:
 
     @property
     def closed_since(self) -> int | None:
-        """Ordinal of the segment that made known the first MESSAGE that keys did not open."""
+        """The ordinal of the segment that showed the first MESSAGE that could not be decrypted; None if there is
+        none."""
         return None if self.messages.opened is None else self.messages.opened.closed_since
 
     @property
@@ -134,11 +135,11 @@ class SideStream:
     # -- the version -------------------------------------------------------------------------------------------------
 
     def prefix(self) -> bytes:
-        """Return the octets of ZMTP up to the first hole, while they wait for the version."""
+        """Return the ZMTP octets before the first hole, while the version is unknown."""
         return self.negotiating.prefix()[self.passed :]
 
     def pass_proxy(self, octets: int, shown: int) -> None:
-        """Skip octets for a proxy before ZMTP. The first `shown` precede any password."""
+        """Skip octets for a proxy before ZMTP. The first `shown` of them precede any password."""
         self.passed, self.shown = octets, shown
 
     def agree(self, version: str | None) -> None:
@@ -147,7 +148,11 @@ class SideStream:
             self.reading.agree(version)
 
     def begin(self, reader: SideReader | None, settled: int, confidence: str, reason: str = NOT_ZMTP) -> None:
-        """Parse the waiting octets with `reader`, or (None) leave the rest of this side over for `reason`."""
+        """Parse the octets that have waited for the version with `reader`.
+
+        Without a reader, this side is left over for `reason`. `settled` is the ordinal of the segment that determined
+        the version.
+        """
         self.arrivals.settle(settled)
         self.reason = reason
         if reader is None:
@@ -159,7 +164,10 @@ class SideStream:
     def search_from_the_start(
         self, settled: int, framings: tuple[Framing, ...] = (Framing.V1, Framing.V2), forced: DecodeAs | None = None
     ) -> None:
-        """Search the waiting octets for frames: the start of this side was not captured."""
+        """Search the octets so far for a frame boundary, since the start of this side was not captured.
+
+        `settled` is the ordinal of the segment that showed this.
+        """
         self.arrivals.settle(settled)
         self.framings, self.forced = framings, forced
         self._search_from(0)
@@ -171,7 +179,7 @@ class SideStream:
         self.reading = Reading(reader, arrivals, held, units, self.messages, self.outputs, self.version, confidence)
 
     def _replay(self) -> None:
-        """Process the octets that waited for the version."""
+        """Process the octets that have waited for the version."""
         self.arrivals.rewind()
         passed = self.passed
         for entry in self.negotiating.drain():
@@ -224,7 +232,7 @@ class SideStream:
                 return
 
     def _leave(self, octets: bytes) -> None:
-        """Add octets, which end at the end of the stream so far, to the current leftover."""
+        """Add octets, the last ones of the stream so far, to the current leftover."""
         start = self.end - len(octets)
         self._leave_from(start)
         self.outputs.show(start, octets)
@@ -235,14 +243,14 @@ class SideStream:
             self.outputs.leave_from(start, first, self.reason, inside, may_be_shown=may_be_shown)
 
     def _may_be_shown(self) -> bool:
-        """Whether leftovers from here on are unmasked and cannot contain a password."""
+        """Whether leftovers from here on may be shown: they are unmasked and cannot contain a password."""
         if self.reason in (NOT_ZMTP, TOO_FEW):
             return True
         reading = self.reading
         return self.units.shows_secrets if reading is None else reading.has_no_passwords and reading.unmasking is None
 
     def _stop(self, stopped: Stopped) -> bytes:
-        """Stop parsing; return the unread octets."""
+        """Stop parsing, and change the mode; return the octets that were not read."""
         if stopped.is_lost:
             self._search_from(stopped.offset)
         else:
@@ -252,14 +260,14 @@ class SideStream:
         return stopped.rest
 
     def plain_reading(self) -> Reading | None:
-        """Return the reading if the fast path can continue it."""
+        """Return the `Reading` of the side if the fast path can continue it, otherwise None."""
         reading = self.reading if self.mode is Mode.READING else None
         return reading if reading is not None and reading.is_plain() else None
 
     # -- holes, and the search after them ------------------------------------------------------------------------------
 
     def lose(self, hole: Hole) -> None:
-        """Process a hole that begins at `end`."""
+        """Process a hole at the end of the stream so far."""
         decided = Arrival(hole.ordinal, hole.packet, hole.time)
         if self.lost_since is None:
             self.lost_since = hole.ordinal
@@ -297,7 +305,7 @@ class SideStream:
         self._search_from(self.end, greeting_end if is_to_come else None)
 
     def _search_from(self, offset: int, boundary: int | None = None) -> None:
-        """Search from `offset` on, or wait for a known boundary."""
+        """Search for a frame boundary from stream offset `offset` on, or wait for a known `boundary`."""
         self.mode, self.reason = Mode.SEARCHING, NO_BOUNDARY
         is_known = self.reading is not None
         framings = self.framings if self.reading is None else (self.reading.reader.regime.framing,)
@@ -309,7 +317,7 @@ class SideStream:
         )
 
     def _end_search(self, found: Found) -> bytes:
-        """Resume parsing at the boundary found, if any; return the unread octets."""
+        """Resume parsing at the boundary that was found, if any; return the octets that were not read."""
         self.search = None
         boundary, arrivals, reading = found.boundary, self.arrivals, self.reading
         self.held_octets.hold_nothing()
