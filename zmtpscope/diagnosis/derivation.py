@@ -1,4 +1,5 @@
-"""Derive records from batches, and give the knowledge of all connections at any time."""
+"""Derive records (`request`, `subscription`, `peer` ...) from batches, and return the observations of all
+connections."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ BEGUN_BY = grouped(
 
 @lru_cache
 def followers(types: SocketTypes) -> list[int]:
-    """Return the indexes of the observers of messages between these socket types."""
+    """Return the indexes of the observers that follow messages between sockets of these two types."""
     return [number for number, each in enumerate(OBSERVERS) if each.follows(types)]
 
 
@@ -109,7 +110,10 @@ class OpenConnection:
 
 
 class Derivation:
-    """Derives records across the batches of a run; `knowledge` is available at any time."""
+    """Passes all batches of a run to observers, and returns the derived records that they find.
+
+    `knowledge` contains the observations so far, and can be read at any time.
+    """
 
     def __init__(self, most_ended: int | None = None) -> None:
         self._most_ended = MAX_CONNECTIONS if most_ended is None else most_ended
@@ -129,11 +133,13 @@ class Derivation:
         self._last_ns = 0
 
     def feed(self, batch: Batch) -> list[DerivedTable]:
-        """Process a batch; return the new records of single connections."""
+        """Pass a batch to the observers of its connections. Return the new derived records that concern single
+        connections."""
         return [table for table in self.parts(batch) if table is not None]
 
     def parts(self, batch: Batch) -> Iterator[DerivedTable | None]:
-        """Yield the tables of `feed`, and None where callers may pause."""
+        """Process a batch like `feed`, in steps. Yield the tables, and None between steps, so that callers can do other
+        work."""
         touched: dict[str, OpenConnection] = {}
         ends: list[Record] = []
         for number, record in enumerate(batch.records):
@@ -180,7 +186,7 @@ class Derivation:
 
     @property
     def end_ordinal(self) -> int:
-        """Return an ordinal after all input."""
+        """Return a position (ordinal) after all input, for records at the end of the capture."""
         return self._ordinal + 1
 
     def knowledge(self) -> Knowledge:
@@ -190,8 +196,10 @@ class Derivation:
         return Knowledge(connections, self.findings, self._first_ns, self._last_ns, self.forgotten, left_out)
 
     def note_ongoing(self, ongoing: Ongoing) -> None:
-        """Note the time without further packets, and what continues: stalls, outages, messages, half-closed
-        connections."""
+        """Note the current time of a live capture, and the state that no record reports yet.
+
+        `ongoing` are stalls, outages, incomplete messages and half-closed connections.
+        """
         if self._first_ns is not None and ongoing.now:
             self._see(ongoing.now)
         for connection in self.open.values():
@@ -221,7 +229,7 @@ class Derivation:
                 self.open[conn_id].observed.half_closed = number, ns
 
     def adopt(self, knowledge: Knowledge) -> None:
-        """Add the facts of another derivation."""
+        """Add the observations of another derivation, for example of another worker."""
         self.findings = [*self.findings, *knowledge.findings][:MAX_FINDINGS]
         self.forgotten += knowledge.forgotten
         self.left_out += knowledge.left_out

@@ -1,4 +1,4 @@
-"""Add derived records to batches: of single connections, and at the end of several ones, and diagnoses."""
+"""Add derived records to batches: for single connections at once, and at the end those about several, and diagnoses."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from zmtpscope.dissect import Batch, Record
 
 
 class Deriving:
-    """Adds derived records to the batches of one run, in order."""
+    """Adds derived records to the batches of one run. Pass the batches in order."""
 
     def __init__(self) -> None:
         self.derivation = Derivation()
         self._files: list[str | None] = []
 
     def add_to(self, batch: Batch) -> None:
-        """Add the new records of single connections to a batch."""
+        """Add derived records about single connections to a batch."""
         self._files = batch.files
         batch.records += derived_records(self.derivation.feed(batch))
 
     def last(self) -> Batch:
-        """Return the records about several connections."""
+        """Return a batch with the derived records about several connections, at the end of a run."""
         return Batch(self._files, records=[*last_records(self.derivation)])
 
 
@@ -48,14 +48,15 @@ def with_derived(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def across_records(knowledge: Knowledge, ordinal: int) -> Iterator[Record]:
-    """Yield `peer`, `topic` and `delivery` records; `ordinal` is the end of the capture."""
+    """Yield `peer`, `topic` and `delivery` records; `ordinal` is the position of the end of the capture."""
     for peer in peers(knowledge):
         yield peer.record(ordinal)
     yield from topic_and_delivery_records(knowledge, ordinal)
 
 
 def diagnosis_records(found: Sequence[Explained], ordinal: int) -> Iterator[Record]:
-    """Yield each diagnosis, followed by its consequences; `ordinal` is the end of the capture."""
+    """Yield the record of each diagnosis, followed by its consequences; `ordinal` is the position of the end of the
+    capture."""
     for explained in found:
         cause = explained.diagnosis
         yield _record(cause, None, ordinal)

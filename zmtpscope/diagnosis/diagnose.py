@@ -21,7 +21,11 @@ def diagnose(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> li
 
 
 def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> Iterator[list[Explained] | None]:
-    """Yield None after each rule, for other work of callers, then the diagnoses. The knowledge must not change."""
+    """Apply the rules one by one. Yield None after each, so that callers can do other work, and at the end the
+    diagnoses.
+
+    The knowledge must not change meanwhile.
+    """
     rules = list(rules)
     found: list[Diagnosis] = []
     for rule in rules:
@@ -36,7 +40,7 @@ def diagnosing(knowledge: Knowledge, rules: Iterable[Rule] = RULES.values()) -> 
 
 
 def _softened(diagnosis: Diagnosis, doubtful: set[str]) -> Diagnosis:
-    """Turn a diagnosis into a note if its connections may not be ZMTP."""
+    """Return a diagnosis as a note if one of its connections is in `doubtful`: connections that may not be ZMTP."""
     if diagnosis.severity not in FAILING or not diagnosis.conn_ids or not diagnosis.conn_ids <= doubtful:
         return diagnosis
     return replace(diagnosis, severity="note", certainty=LIKELY)
@@ -72,7 +76,7 @@ def _explained(found: Sequence[Diagnosis]) -> list[Explained]:
 
 
 def _first_cause(place: int, cause_of: dict[int, int]) -> int:
-    """Return the index of the first cause in the chain that leads to a diagnosis."""
+    """Return the index of the first cause of the diagnosis at index `place`: follow `cause_of` from effect to cause."""
     while place in cause_of:
         place = cause_of[place]
     return place

@@ -19,7 +19,7 @@ MAX_EVIDENCE = 3
 
 
 class Evidence(NamedTuple):
-    """A captured event, and the record `ref` that shows it."""
+    """A captured event that supports a diagnosis: time, text, and `ref`, the id of the record that shows it."""
 
     moment: Moment
     text: str
@@ -35,9 +35,9 @@ class Evidence(NamedTuple):
 
 
 class MissedMessages(NamedTuple):
-    """Messages of a topic (None: any) that a subscriber missed and another one received, from `side` on `conn`.
+    """Messages that a subscriber missed, as another subscriber received them: on connection `conn`, sent by `side`.
 
-    They were sent from `since_ns` until before `until_ns`.
+    They belong to `topic` (None: any), and were sent from `since_ns` until before `until_ns`.
     """
 
     conn: int | None
@@ -55,10 +55,11 @@ class OnConnection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A cause of a problem. `text` is a sentence without full stop, in which text of peers is escaped (`to_text`).
+    """The cause of a problem. `text` is a sentence without full stop, in which text of peers is escaped (`to_text`).
 
-    `explains` are findings that it accounts for, as (conn_id, finding id); they are not reported again. `conn_ids` are
-    its connections: consequences on these are grouped below it. `missed` are messages that did not reach a subscriber.
+    `subject` names the peer or endpoint at fault. `explains` are findings with the same cause, as (conn_id, finding
+    id), which are not reported again. `conn_ids` are the connections concerned; consequences on these are grouped below
+    the diagnosis. `missed` are messages that did not reach a subscriber.
     """
 
     rule: str
@@ -93,10 +94,11 @@ class Diagnosis:
         proven: bool = True,
         missed: MissedMessages | None = None,
     ) -> Diagnosis:
-        """Return a diagnosis that accounts for findings with ids in `explains` on the connections in `about`.
+        """Return a diagnosis about the connections in `about`.
 
-        `beside` are ids of further connections, and `explained` single findings, as (conn_id, finding id). `count` is
-        by default the number of connections in `about`.
+        It accounts for findings with the ids `explains` on these connections, on the further connections `beside`
+        (conn_ids), and for single findings `explained`, as (conn_id, finding id). `count` is by default the number of
+        connections in `about`. `proven=False`: the diagnosis is only likely.
         """
         own = [each.conn_id if isinstance(each, ObservedConnection) else each.connection.conn_id for each in about]
         conn_ids, ids = frozenset(own), tuple(explains)
@@ -124,7 +126,7 @@ class Diagnosis:
 
     @property
     def statement(self) -> str:
-        """`text`, with `likely:` before it unless the diagnosis is proven."""
+        """The sentence `text`, after `likely:` unless the diagnosis is proven."""
         return f"likely: {self.text}" if self.certainty == LIKELY else self.text
 
 

@@ -9,7 +9,7 @@ from zmtpscope.dissect.records.tables import MessageTable
 
 
 class Moment(NamedTuple):
-    """A packet and its time (ns since the epoch); `packet` counts from 1 in `file`."""
+    """The time (ns since 1970) of a packet, and the packet; its number counts from 1 in `file`."""
 
     ns: int
     file: str | None

@@ -18,7 +18,7 @@ MAX_ENDED = 4096
 
 
 class Watch:
-    """Reports new diagnoses: call `feed` with all batches of a run, and `news` from time to time."""
+    """Reports new diagnoses of a live capture: call `feed` with all batches, and `news` from time to time."""
 
     def __init__(self) -> None:
         self._derivation = Derivation(MAX_ENDED)
@@ -29,9 +29,9 @@ class Watch:
         self._derivation.feed(batch)
 
     def news(self, ongoing: Ongoing = ENDED) -> list[Diagnosis]:
-        """Return the causes that are new or have become worse, in order of time.
+        """Return diagnoses that are new or have become worse, in order of time.
 
-        Takes time for each known connection. `Analyser` gives `ongoing` while packets arrive, so that a waiting request
+        Its cost grows with the number of known connections. `ongoing` comes from `Analyser`, so that a pending request
         or a blocked sender is reported while it lasts.
         """
         self._derivation.note_ongoing(ongoing)

@@ -1,1 +1,1 @@
-"""Facts across connections."""
+"""Functions that compare the connections of a run."""

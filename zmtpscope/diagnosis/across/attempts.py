@@ -1,4 +1,5 @@
-"""Attempts of clients to connect: endpoints that they never reached, and other clients served meanwhile."""
+"""Attempts of clients to connect that failed: which endpoints they never reached, and which other clients an endpoint
+served at that time."""
 
 from __future__ import annotations
 
@@ -26,8 +27,12 @@ AT_ONCE = SECOND
 
 
 class Tried(NamedTuple):
-    """Attempts at an endpoint with one outcome. `before` are earlier connections of the same clients that ended;
-    `back_ns` is the start of the first connection after the attempts, or 0."""
+    """Failed attempts to connect to an endpoint, all with the same outcome (refused, unanswered ...).
+
+    `findings` report the attempts of one client each. `before` are earlier connections of these clients, which ended;
+    `back_ns` is the start of the first connection after the attempts, or 0. `served` names other clients of the
+    endpoint.
+    """
 
     endpoint: Endpoint
     findings: list[RunFinding]
@@ -38,7 +43,7 @@ class Tried(NamedTuple):
 
     @property
     def was_left(self) -> bool:
-        """Whether the clients were connected before, and the endpoint serves no others."""
+        """Whether the clients were connected before, and the endpoint now serves no other client."""
         return bool(self.before) and not self.served
 
     @property
@@ -55,8 +60,11 @@ class Tried(NamedTuple):
 
 
 class Client(NamedTuple):
-    """Attempts of one client between its connections: `before` had ended, and the next one begins at `back_ns` (None:
-    there is none)."""
+    """Failed attempts of one client to connect, between two of its connections.
+
+    `before` are its connections that ended before, and the next one begins at `back_ns` (None: there is none).
+    `is_accepted`: it connected at last.
+    """
 
     finding: RunFinding
     before: list[ObservedConnection]
@@ -91,7 +99,7 @@ def _left_ns(connection: ObservedConnection) -> int | None:
 
 
 def _is_back(connection: ObservedConnection) -> bool:
-    """Whether a client has reached its peer, or only itself."""
+    """Whether the connection reached its peer: False if TCP connected the client to itself."""
     return is_agreed(connection) or connection.finding("ZMTP-CONN-11") is not None
 
 
@@ -113,8 +121,11 @@ def tried_in_vain(knowledge: Knowledge, id_: str, patience: int) -> Iterator[Tri
 
 
 def _is_answered_too(finding: RunFinding, knowledge: Knowledge) -> bool:
-    """Whether an attempt without an answer probably got one. ICMP, which hosts limit, rejected other attempts of the
-    client; or attempts before and after it were refused; or only one direction of another connection was captured."""
+    """Whether an attempt that has no answer in the capture probably got one.
+
+    Three signs: ICMP, which hosts send at a limited rate, rejected other attempts of the client; attempts before and
+    after it were refused; or only one direction of another connection was captured.
+    """
     if finding.id != UNANSWERED or finding.ends is None:
         return False
     others = knowledge.findings_by_ends[finding.ends]
@@ -141,9 +152,10 @@ def _is_in_vain(client: Client, knowledge: Knowledge) -> bool:
 
 
 def is_zeromq(tried: Tried, knowledge: Knowledge) -> bool:
-    """Whether an endpoint uses ZeroMQ: others speak ZMTP to it, or the intervals between attempts are those of libzmq.
+    """Whether an endpoint uses ZeroMQ: other clients speak ZMTP to it, or the intervals between attempts are those of
+    libzmq.
 
-    Earlier connections of the same client without ZMTP show another protocol.
+    If earlier connections of the same client were not ZMTP, the endpoint uses another protocol.
     """
     if any(each.severity == "warn" and not each.was_connected for each in tried.findings):
         return True
@@ -157,17 +169,18 @@ MIN_SERVED = 2 * SECOND
 
 
 def _last(connections: list[ObservedConnection]) -> list[ObservedConnection]:
-    """Return the connections that ended last: their end began the time without a connection."""
+    """Return the connections of a client that ended last, after which it had none."""
     ends = [(each, end) for each in connections if (end := _left_ns(each)) is not None]
     last = max((end for _, end in ends), default=0)
     return [each for each, end in ends if last - end < MIN_LATE]
 
 
 def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list[str]:
-    """Return up to three other clients that the endpoint served meanwhile.
+    """Return the names of up to three other clients that the endpoint served while the attempts failed.
 
-    They were connected from the first attempt on, or connected between the attempts and stayed long. Other connections
-    of the same clients count if the server sends on them.
+    They were connected from the first attempt on, or connected between two attempts and stayed long. Other connections
+    of the same clients count if the server sends on them. `patience` is the longest time (ns) that an attempt can wait
+    for its outcome.
     """
     clients = {each.client for each in tried.findings}
     if any(_is_unaccepted(each, tried) for each in knowledge.by_endpoint.get(tried.endpoint, ())):
@@ -188,7 +201,8 @@ def _served_meanwhile(knowledge: Knowledge, tried: Tried, patience: int) -> list
 
 
 def _is_unaccepted(connection: ObservedConnection, tried: Tried) -> bool:
-    """Whether a client has waited for the greeting since before the attempts: the program serves no client."""
+    """Whether a client has waited for the greeting since before the attempts. If so, the listening program serves no
+    client."""
     return connection.is_open and connection.server.last_ns is None and connection.start.ns < tried.first_ns
 
 
@@ -202,10 +216,10 @@ def _is_between(connection: ObservedConnection, tried: Tried) -> bool:
 
 
 def in_turn(knowledge: Knowledge, id_: str) -> dict[str, str]:
-    """Return a text for each endpoint with the outcome `id_`: the client's connection to another endpoint, perhaps by
-    the same socket.
+    """Return, for each endpoint with the outcome `id_`, a text about a connection of the client to another endpoint.
 
-    The client connected to the other endpoint at about the same time, and is still connected.
+    The client connected to the other endpoint at about the same time, and is still connected. So one socket may be
+    connected to both endpoints, and send to them in turn.
     """
     tried = [each for each in knowledge.findings if each.id == id_ and each.client and each.endpoint]
     clients = {each.client for each in tried}
@@ -229,7 +243,7 @@ def _serves_in_turn(connection: ObservedConnection) -> bool:
 
 
 def passed_on_in_vain(tried: Tried, knowledge: Knowledge) -> list[ObservedConnection]:
-    """Return the connections to a proxy that waited, without a greeting, while it tried to reach its server."""
+    """Return connections to a TCP proxy that waited without a greeting while the proxy tried to reach its server."""
     hosts = {each.client for each in tried.findings}
     until = max(each.until_ns for each in tried.findings) + MIN_LATE
     return [
@@ -242,7 +256,7 @@ def passed_on_in_vain(tried: Tried, knowledge: Knowledge) -> list[ObservedConnec
 
 @once
 def _waiting(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
-    """Return the connections of ZeroMQ clients to listeners that sent nothing, by the listener's address."""
+    """Return connections of ZeroMQ clients to listeners that sent no data, by the IP address of the listener."""
     silent = (
         each for each in knowledge.connections if each.server.last_ns is None and each.client.greeting is not None
     )

@@ -47,7 +47,8 @@ subscriber's."""
 
 
 class Missed(NamedTuple):
-    """A lower bound for the messages that `sibling` got and another subscriber did not."""
+    """A lower bound for the number of messages that the subscriber `sibling` received and another
+    subscriber did not."""
 
     messages: int
     sibling: Subscriber
@@ -71,12 +72,13 @@ class Siblings:
 
 
 class Delivery(NamedTuple):
-    """Messages of one topic that a subscriber received; `topic` is None if it subscribed and got none.
+    """The messages of one topic that a subscriber received; `topic` is None if it subscribed and received none.
 
-    `siblings` others also got some. `early`: messages that a sibling got before this subscription, `missed`: during it;
-    None if nothing proves any. If it missed early ones, `left_ns` is the end of an earlier connection with the topic,
-    or None. `may_be_other`: that connection has no identity and was closed by its client, so it may belong to another
-    program on the host.
+    `siblings` is the number of other subscribers that received messages of the topic. `early` are messages that another
+    subscriber received before this one subscribed, `missed` messages that it received during the subscription; None if
+    no other subscriber shows any. If there are early ones, `left_ns` is the end of an earlier connection of this
+    subscriber with the topic, or None. `may_be_other`: that connection has no identity and its client closed it, so it
+    may belong to another program on the host.
     """
 
     publisher: Publisher
@@ -132,9 +134,9 @@ def _most(publisher: Publisher) -> dict[TopicKey, list[Subscriber]]:
 
 
 def _without(publisher: Publisher, room: int) -> dict[Subscriber, list[TopicKey]]:
-    """Return, by subscriber, the topics that it subscribed to without getting any message.
+    """Return, by subscriber, the topics to which it subscribed without receiving a message.
 
-    Empty if there are more than `room` pairs.
+    Empty if there are more than `room` pairs of subscriber and topic, to limit memory.
     """
     keys, topics = publisher.ascending
     found: dict[Subscriber, list[TopicKey]] = {}
@@ -198,7 +200,7 @@ def _sibling(subscriber: Subscriber, key: TopicKey) -> Sibling:
 
 
 def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscriber]]:
-    """Return, by subscriber, possible earlier connections of the same program, latest end first."""
+    """Return, for each subscriber, earlier connections that may belong to the same program, latest end first."""
     seen: dict[tuple[str, str | None, str | None], deque[Subscriber]] = {}
     found = {}
     for each in subscribers:
@@ -215,7 +217,10 @@ def _earlier(subscribers: Iterable[Subscriber]) -> dict[Subscriber, list[Subscri
 
 
 class _Left(NamedTuple):
-    """When an earlier connection lost a topic (ns), and whether that connection may be another program's."""
+    """The time (ns) until which an earlier connection was subscribed to a topic.
+
+    `may_be_other`: that connection may belong to another program.
+    """
 
     ns: int
     may_be_other: bool
@@ -275,8 +280,11 @@ def _early(floor: int, since: int, siblings: Siblings) -> Missed | None:
 def _missed(
     slow: Subscriber, topic: PublishedTopic | None, interval: tuple[int, int], siblings: Siblings, now: int
 ) -> Missed | None:
-    """Return the messages that siblings got during the `interval` (ns) of the subscription of `slow`, and early enough
-    to arrive by its end, or by `now`."""
+    """Return the messages that other subscribers received during the subscription of `slow`, and `slow` did not.
+
+    `interval` is the start and end (ns) of that subscription. Messages that were sent too late to arrive by its end, or
+    by `now`, do not count.
+    """
     since, until = interval
     if slow.is_open and until == slow.last_ns:
         until = now
@@ -300,7 +308,8 @@ def _missed(
 
 
 def surely_sent(slow: Subscriber, latest_ns: int, until: int) -> int | None:
-    """Return the time (ns) up to which all sent messages have arrived at `until`, or never will; None if unknown.
+    """Return the time (ns) up to which sent messages must have arrived by the time `until`, or are lost; None if
+    unknown.
 
     `latest_ns` is the time of the last published message.
     """
@@ -314,7 +323,7 @@ def surely_sent(slow: Subscriber, latest_ns: int, until: int) -> int | None:
 
 
 def topic_and_delivery_records(knowledge: Knowledge, ordinal: int) -> Iterator[Record]:
-    """Yield topic records, then delivery records; `ordinal` is the end of the capture."""
+    """Yield the derived records `topic`, then `delivery`; `ordinal` is the position of the end of the capture."""
     by_topic = grouped(((each.publisher, each.key), each) for each in deliveries(knowledge))
     for (publisher, key), each in by_topic.items():
         yield _topic_record(publisher, key, each, ordinal)

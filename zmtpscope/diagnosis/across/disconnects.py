@@ -1,4 +1,5 @@
-"""Connections that ended without a ZMTP error: the abandoned peer, its attempts, and the time of reconnection.
+"""Connections that ended without a ZMTP error: the peer that was left, its attempts to reconnect, and when it
+succeeded.
 
 Also endpoints that replace each other: a program that listens on another port at each start.
 """
@@ -36,9 +37,10 @@ STAYED = SECOND // 2
 class Disconnect(NamedTuple):
     """The end of a connection without a ZMTP error.
 
-    `back_ns`: time at which the two were connected again, or None. `is_missed`: the client tried to reconnect.
-    `leaves_siblings`: similar clients stayed. `replaced_ns`: time at which the client reconnected, if the connection
-    was dead before its end.
+    `back_ns` is the time at which the two hosts were connected again, or None. `is_missed`: the client tried to
+    reconnect; `is_long_missed`: for long. `leaves_siblings`: other clients of the endpoint with the same type stayed.
+    `replaced_ns` is the time at which the client opened the next connection, if this one was dead before its end.
+    `gave_up_ns` is the last attempt of a client that stopped trying.
     """
 
     connection: ObservedConnection
@@ -82,7 +84,8 @@ def disconnects(knowledge: Knowledge) -> Sequence[Disconnect]:
 
 @once
 def gave_up_ns(knowledge: Knowledge) -> dict[str, int]:
-    """Return the last attempts to reconnect of clients that then ceased, by conn_id."""
+    """Return the time (ns) of the last attempt to reconnect, by the conn_id of the lost connection, for clients that
+    then stopped trying."""
     return {each.connection.conn_id: each.gave_up_ns for each in disconnects(knowledge) if each.gave_up_ns is not None}
 
 
@@ -122,8 +125,8 @@ def _of_client(
 def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection]) -> int | None:
     """Return when the client began the connection that replaced this dead one (ns), or None.
 
-    The dead connection was reset after the handshake of the next one in `own` (in order of start), and was unused since
-    then: the client's host or network was gone for a while.
+    A dead connection was reset after the handshake of the next connection in `own` (in order of start), and was unused
+    since then: the client's host or network was gone for a while.
     """
     ending = ending_of(connection)
     if ending is None or not ending.is_reset:
@@ -139,7 +142,7 @@ def replaced_ns(connection: ObservedConnection, own: Sequence[ObservedConnection
 
 
 def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
-    """Whether no side sent messages from `since` until `until` (ns) that the other side acknowledged."""
+    """Whether neither side sent a message from `since` until `until` (ns) that the other side acknowledged."""
     return not any(
         side.rhythm is not None and side.last_outage is None and side.rhythm.has_message(since, until)
         for side in connection.sides
@@ -147,8 +150,11 @@ def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
 
 
 class LastAttempts(NamedTuple):
-    """The last series of attempts of a client that all failed: start (ns), and whether it was long. `gave_up_ns` is
-    its end, if long before the end of the capture."""
+    """The last series of attempts of a client to reconnect, all of which failed.
+
+    `began_ns` is its start, and `are_long`: it lasted long. `gave_up_ns` is its end if it ended long before the
+    capture, otherwise None.
+    """
 
     began_ns: int
     are_long: bool
@@ -179,7 +185,7 @@ Kind = tuple[Endpoint, str | None]
 
 
 class Stay(NamedTuple):
-    """The time that a client, identified by address and identity, stayed connected."""
+    """The time range (ns) in which a client was connected. `client` is its address and identity."""
 
     until_ns: int
     since_ns: int
@@ -187,7 +193,10 @@ class Stay(NamedTuple):
 
 
 def _staying(knowledge: Knowledge) -> dict[Kind, list[Stay]]:
-    """Return the two clients that stayed longest, by kind; two, because one may be the client to compare with."""
+    """Return, for each kind of client (endpoint, socket type ...), the two clients that stayed connected longest.
+
+    Two, because one of them may be the client that is compared with the others.
+    """
     found: dict[Kind, dict[tuple[str, str | None], Stay]] = {}
     for connection in knowledge.connections:
         if is_agreed(connection):
@@ -233,9 +242,10 @@ class Served(NamedTuple):
 
 @once
 def passing(knowledge: Knowledge) -> frozenset[Ends]:
-    """Return the clients and endpoints whose program left one port of its host before it used the next.
+    """Return the pairs of client and endpoint where the program left one port of its host before it used the next.
 
-    Both have the same socket type: publishers that live for a moment, or a service that chooses a port at each start.
+    It has the same socket type at each: publishers that live for a moment, or a service that chooses a port at each
+    start.
     """
     found: dict[tuple[str, str | None, str], dict[Endpoint, Served]] = {}
     for connection in knowledge.connections:
@@ -253,7 +263,7 @@ def passing(knowledge: Knowledge) -> frozenset[Ends]:
 
 
 def _successive(served: Sequence[Served]) -> set[Endpoint]:
-    """Return the endpoints that were left before the next one was used."""
+    """Return the endpoints that were no longer used when the next one of the host was used first."""
     return {
         each.endpoint
         for before, after in pairwise(sorted(served))

@@ -1,4 +1,4 @@
-"""Publishers of a topic for which a subscription at another publisher waits."""
+"""Find publishers of a topic that a subscriber requested from another publisher, where it received nothing."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ def _topics(knowledge: Knowledge) -> Topics:
 def elsewhere(
     publisher: Publisher, subscriber: Subscriber, subscription: ObservedSubscription, knowledge: Knowledge
 ) -> Elsewhere | None:
-    """Return another publisher of matching topics, or None; one where the subscriber's host has this subscription
-    has priority."""
+    """Return another publisher that sends topics which the subscription matches, or None.
+
+    A publisher at which the subscriber's host has the same subscription has priority.
+    """
     topics, own = _topics(knowledge), publishers(knowledge)
     first = bisect_left(topics.ascending, (subscription.topic, 0))
     other: Elsewhere | None = None

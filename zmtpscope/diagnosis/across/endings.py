@@ -20,7 +20,11 @@ AGREED = ("complete", "unseen")
 
 
 class Ending(NamedTuple):
-    """Side `side` sent the first FIN or RST at `moment`, whose packet is unknown."""
+    """How a connection ended: side `side` sent the first FIN or RST at `moment`.
+
+    Only the time of `moment` is known, not its packet. `is_reset`: the end was a RST; `is_unknown`: the RST answers a
+    segment of a connection that the host does not know. `finding` gives the reason, if there is one.
+    """
 
     side: int
     moment: Moment
@@ -68,9 +72,10 @@ def end_of(connection: ObservedConnection, otherwise: int) -> int:
 
 
 def _knows_nothing(values: Mapping[str, Any] | None, side: int) -> bool:
-    """Whether the RST has no ACK flag, because it answers a segment (RFC 9293, 3.10.7.1).
+    """Whether the side sent RST because its host has no such connection: such a RST has no ACK flag (RFC 9293,
+    3.10.7.1).
 
-    A program that is killed or aborts its connection sends RST with ACK.
+    If a program is killed or aborts its connection, its host sends RST with ACK.
     """
     return values is not None and values["rst_ack"] is False and values[f"fin_ns_{side}"] is None
 
@@ -84,7 +89,7 @@ def is_of_another(connection: ObservedConnection) -> bool:
 
 
 def _is_unacknowledged(side: ObservedSide) -> bool:
-    """Whether the side's system gave up because its data was not acknowledged."""
+    """Whether TCP gave up the connection because data of this side was not acknowledged."""
     last = side.outages[-1] if side.outages else None
     return last is not None and last.is_acknowledged is False and not last.acknowledged_before
 
@@ -105,5 +110,5 @@ def lifetime(connection: ObservedConnection, ending: Ending) -> int:
 
 
 def _gives_up(connection: ObservedConnection, side: int, end: int) -> bool:
-    """Whether a side closed after it had waited in vain for any data."""
+    """Whether a side closed at `end` (ns) after it had waited for data and received none."""
     return waits_in_vain(connection, side, end) or is_past_ttl(connection, 1 - side, end)

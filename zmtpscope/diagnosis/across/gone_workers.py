@@ -1,4 +1,4 @@
-"""Workers of a broker that left, for which its clients wait."""
+"""Workers that left their broker while clients of the broker wait for replies."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ GONE_HINT = "find out why that worker left, and restart it: until then nothing p
 
 
 class GoneWorker(NamedTuple):
-    """A client that got work from a broker and closed its connection; no similar client remained."""
+    """A worker that received requests from a broker and closed its connection, after which the broker had no worker.
+
+    `work` is the rhythm of the messages that the broker sent to it.
+    """
 
     connection: ObservedConnection
     ending: Ending
     work: ObservedRhythm
 
     def text(self, since: int) -> str:
-        """Describe when the worker left, relative to the time `since` (ns)."""
+        """Describe for a diagnosis when the worker left, before or after the time `since` (ns)."""
         ns = self.ending.moment.ns
         when = f"{duration(abs(since - ns))} {'earlier' if ns < since else 'later'}"
         return (
@@ -41,7 +44,10 @@ class GoneWorker(NamedTuple):
 
 
 def gone_worker(asked: ObservedConnection, since: int, until: int, knowledge: Knowledge) -> GoneWorker | None:
-    """Return the last worker of the host that listens on `asked`, if it left between `since` and `until` (ns)."""
+    """Return the last worker of a broker, if it left between `since` and `until` (ns), otherwise None.
+
+    The broker is the host that listens on the connection `asked`.
+    """
     gone = _gone_workers(knowledge).get(asked.endpoint[0], ())
     found = [each for each in gone if since <= each.ending.moment.ns <= until and each.connection is not asked]
     return found[-1] if found else None
@@ -49,7 +55,7 @@ def gone_worker(asked: ObservedConnection, since: int, until: int, knowledge: Kn
 
 @once
 def _gone_workers(knowledge: Knowledge) -> dict[str, list[GoneWorker]]:
-    """Return the last worker that left each endpoint, by address of the broker, in order of time."""
+    """Return the workers that were the last to leave their endpoint, by IP address of the broker, in order of time."""
     last: dict[tuple[Endpoint, str | None], GoneWorker] = {}
     latest: dict[tuple[Endpoint, str | None], int] = {}
     for connection in knowledge.connections:
@@ -72,10 +78,10 @@ def _gone_workers(knowledge: Knowledge) -> dict[str, list[GoneWorker]]:
 
 
 def left_at(broker: ObservedConnection, rhythm: ObservedRhythm, knowledge: Knowledge) -> ObservedConnection | None:
-    """Return the connection of a worker that left for good when a broker fell silent, judged by the rhythm of its
-    messages to a client.
+    """Return the connection of a worker that left for good when its broker stopped answering a client, or None.
 
-    The broker closed its side of that connection, so its program runs.
+    `rhythm` are the messages of the broker to that client. The broker closed its side of the worker's connection, so
+    the program of the broker runs.
     """
     departures, last = _departures(knowledge).get(broker.endpoint[0], ()), rhythm.last.ns
     near = max(SECOND, rhythm.longest_ns)
@@ -85,9 +91,10 @@ def left_at(broker: ObservedConnection, rhythm: ObservedRhythm, knowledge: Knowl
 
 @once
 def _departures(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
-    """Return connections of clients that answered messages of a host and left, by host, in order of end.
+    """Return connections of workers that left for good, by IP address of the broker, in order of their ends.
 
-    No connection of the same address and identity began later.
+    A worker answered messages of the broker. It left for good if no connection of the same address and identity began
+    later.
     """
     left = (
         each

@@ -58,7 +58,7 @@ class Hung(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """The ends of hung handshakes, and their silent side."""
+    """The client address and endpoint of handshakes that hang, and whether the listener is the silent side."""
 
     ends: Ends
     listener_is_silent: bool
@@ -66,7 +66,10 @@ class Waiting(NamedTuple):
 
 @once
 def hung_handshakes(knowledge: Knowledge) -> dict[Waiting, list[Hung]]:
-    """Return the handshakes that certainly hang: the wait was long, or equally long each time."""
+    """Return the handshakes that certainly hang, by client, endpoint and silent side.
+
+    A handshake hangs if the wait was long, or equally long each time.
+    """
     found = grouped(
         (Waiting(connection.ends, hung.silent == connection.listener), hung)
         for connection in knowledge.connections
@@ -103,10 +106,11 @@ def _hung(connection: ObservedConnection, knowledge: Knowledge) -> Hung | None:
 
 
 def rejects_type(connection: ObservedConnection) -> bool:
-    """Whether the client sent no type and closed with FIN immediately after the READY of the server.
+    """Whether the client rejected the socket type of the server: it sent no type, and closed with FIN right after
+    READY.
 
-    The client had read READY: if a program ends with unread octets, its system sends RST. On a long path, a FIN may
-    have crossed READY.
+    FIN shows that the client had read READY: if a program ends with unread octets, its system sends RST. On a long path
+    FIN and READY may have crossed, so the result is False.
     """
     ending = ending_of(connection)
     if ending is None or ending.is_reset or ending.side == connection.listener:
@@ -127,10 +131,10 @@ def closes_before_ready(connection: ObservedConnection) -> bool:
 
 
 def path_to_client(connection: ObservedConnection) -> int:
-    """Return the time (ns) from the capture point to the client and back; 0 if short or unknown.
+    """Return the round-trip time (ns) between the capture point and the client; 0 if short or unknown.
 
-    The first octets of a client follow its SYN by a round trip, wherever they are captured; the first octets of the
-    server follow the client's by the part of it between capture point and server.
+    Wherever the capture point is, the client's first octets follow its SYN by the round trip of the whole path. The
+    server's first octets follow the client's by the part of it between capture point and server.
     """
     client, server = connection.client.greeting, connection.server.greeting
     if client is None or server is None:
@@ -140,7 +144,8 @@ def path_to_client(connection: ObservedConnection) -> int:
 
 
 def _progress(connection: ObservedConnection, number: int) -> int:
-    """Return the number of steps that a side completed: first greeting octets, first command, READY or INITIATE."""
+    """Return how far a side came in the handshake, as a number from 0 to 3: greeting begun, a command sent, READY or
+    INITIATE sent."""
     side = connection.sides[number]
     values = connection.values
     began = side.greeting is not None or (values is not None and values[f"stream_bytes_{number}"] > 0)

@@ -1,4 +1,4 @@
-"""Requests without a reply at the end of their connection or the capture, and workers that left meanwhile."""
+"""Requests that have no reply when their connection or the capture ends, and workers that left meanwhile."""
 
 from __future__ import annotations
 
@@ -40,7 +40,11 @@ MIN_SILENCE_NS = 3 * SECOND
 
 
 class Hanging(NamedTuple):
-    """A connection with unanswered requests until `until` (ns), and its end, if it ended."""
+    """A connection with unanswered requests.
+
+    They waited until `until` (ns): the end of the connection, described by `ending`, or of the capture (`ending` is
+    None).
+    """
 
     connection: ObservedConnection
     requests: ObservedRequests
@@ -83,7 +87,7 @@ class Hanging(NamedTuple):
 
     @property
     def is_unacknowledged(self) -> bool:
-        """Whether the oldest request was retransmitted and never acknowledged: the server may not have it."""
+        """Whether TCP repeated the oldest request and got no acknowledgment: the server may not have received it."""
         lost = self.connection.sides[self.requests.asker].last_outage
         if lost is None:
             return False
@@ -100,7 +104,8 @@ class Hanging(NamedTuple):
 
     @property
     def is_owed(self) -> bool:
-        """Whether the server must reply: a REP, or a server of a REQ or REQ worker that has replied before."""
+        """Whether the server must reply by its socket type: it is a REP, or it replied before to a REQ (a client or a
+        worker)."""
         if self.requests.is_guessed:
             return False
         asked = self.connection.sides[1 - self.requests.asker].socket_type
@@ -113,9 +118,9 @@ def client_of(connection: ObservedConnection, requests: ObservedRequests) -> End
 
 @once
 def hanging(knowledge: Knowledge) -> list[Hanging]:
-    """Return all complete connections with unanswered requests at their end or the end of the capture.
+    """Return all complete connections that have unanswered requests when they or the capture end.
 
-    A connection with a reply that lacks its id is skipped: its requests wait for another reason.
+    A connection with a reply that lacks the id of its request is skipped: its requests wait for another reason.
     """
     found = []
     for connection in knowledge.connections:
@@ -145,12 +150,13 @@ class SlowReply(NamedTuple):
     request: ObservedRequest
 
     def overlaps(self, since: int, until: int) -> bool:
-        """Whether the client waited for this reply within a time range (ns)."""
+        """Whether the client waited for this reply at any time from `since` until `until` (ns)."""
         return self.request.moment.ns < until and self.request.moment.ns + self.took > since
 
 
 class _Quiet:
-    """Finds long times without a message on any connection. Results are cached by time range, rounded to seconds."""
+    """Finds long times in which no connection of the capture has a message. Results are cached by time range, rounded
+    to seconds."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._rhythms = [
@@ -159,7 +165,8 @@ class _Quiet:
         self._found: dict[tuple[int, int], bool] = {}
 
     def spans(self, reply: SlowReply) -> bool:
-        """Whether no message arrived while a reply was awaited: the clock was set forward, or the host slept."""
+        """Whether no connection had a message while this reply was pending: the clock was set forward, or the host
+        slept."""
         if reply.took < CLOCK_STEP:
             return False
         since = reply.request.moment.ns // SECOND + 1
@@ -184,8 +191,10 @@ def slowest(knowledge: Knowledge) -> dict[Endpoint, list[SlowReply]]:
 
 
 def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowledge) -> int:
-    """Return the longest latency (ns) at an endpoint, leaving out requests that waited for their reply between `since`
-    and `until` (ns)."""
+    """Return the longest time (ns) from a request to its reply at an endpoint.
+
+    Requests that were pending between `since` and `until` (ns) do not count.
+    """
     replies = slowest(knowledge).get(endpoint, [])
     beside = next((each.took for each in replies if not each.overlaps(since, until)), None)
     if beside is None:
@@ -194,10 +203,10 @@ def longest_beside(endpoint: Endpoint, since: int, until: int, knowledge: Knowle
 
 
 def is_long(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether a request has waited longer than a slow reply takes.
+    """Whether a request has waited so long that a slow reply does not explain it, by earlier replies at the endpoint.
 
     A REP answers in order, so replies that were late during this wait do not count. With fewer than three replies, the
-    slowest may be usual.
+    slowest one may be usual.
     """
     endpoint = waiting.connection.endpoint
     usual = latencies(knowledge)[endpoint]
@@ -217,10 +226,9 @@ def is_lost(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 @once
 def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
-    """Return requests without a reply that a broker or a TCP proxy passed on, or would have passed on if its workers
-    were not all busy.
+    """Return requests of clients without a reply, by the conn_id of the server connection that causes it; oldest first.
 
-    The keys are conn_ids of connections to servers; the requests are sorted, oldest first.
+    A broker or TCP proxy passed these requests on to the server, or would have if its workers were not all busy.
     """
     waiting = sorted(hanging(knowledge), key=asked_at)
     by_conn_id = {each.conn_id: each for each in waiting}
@@ -242,7 +250,7 @@ def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
 
 
 def _last_busy(server: ObservedConnection, waiting: Mapping[str, Hanging], knowledge: Knowledge) -> Hanging | None:
-    """Return the request that made the last free worker of a broker busy, if none was free again."""
+    """Return the pending request that made the last free worker of a broker busy, or None if a worker is free."""
     workers = [
         each
         for each in knowledge.by_endpoint[server.endpoint]
@@ -253,8 +261,10 @@ def _last_busy(server: ObservedConnection, waiting: Mapping[str, Hanging], knowl
 
 
 def _hop(waiting: Hanging, knowledge: Knowledge) -> Asked | None:
-    """Return the request with which a proxy or broker passed on the oldest request of `waiting`, or None. A broker that
-    left may not have passed it on."""
+    """Return the request that a proxy or broker sent to a server for the oldest request of `waiting`, or None.
+
+    A broker that left may not have sent one.
+    """
     hop = relayed(waiting.oldest, knowledge)
     return next_hop(waiting.oldest, knowledge) if hop is None and not waiting.was_left else hop
 
@@ -264,10 +274,11 @@ asked_at = attrgetter("oldest.ns")
 
 
 class GivenUp(NamedTuple):
-    """A client that gives up its requests, each on a connection of its own.
+    """A client that repeatedly closes its connection without a reply to its request.
 
-    It gives up after `usual` (ns) each time; the last time may be shorter, because programs end. `usual` is None for
-    different times, at a REP that answers none of its requests.
+    It waits `usual` ns each time; the last time may be shorter, because programs end. `usual` is None if the times
+    differ, at a REP that replies to none of its requests. `answered` is the number of its requests that received a
+    reply.
     """
 
     requests: Sequence[Hanging]
@@ -286,9 +297,9 @@ class GivenUp(NamedTuple):
 
 @once
 def given_up(knowledge: Knowledge) -> list[GivenUp]:
-    """Return each REQ that closes nearly all its connections to an endpoint while it waits.
+    """Return each REQ that closes nearly all its connections to an endpoint before it receives a reply.
 
-    It has a steady time-out, or asks a REP that never answers.
+    It waits an equal time on each, or sends its requests to a REP that never replies.
     """
     closed = grouped((each.client, each) for each in hanging(knowledge) if each.was_given_up)
     answered = dict.fromkeys(closed, 0)
@@ -312,8 +323,10 @@ def given_up(knowledge: Knowledge) -> list[GivenUp]:
 
 
 def may_be_worker(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the REQ may be a worker that waits for work, like others at its ROUTER. A REQ that has received a reply
-    is no worker."""
+    """Whether the REQ may be a worker that sent a "ready" message and waits for work, like other REQs at its ROUTER.
+
+    A REQ that has received a reply is no worker.
+    """
     if waiting.requests.latency.count:
         return False
     is_router = waiting.connection.sides[1 - waiting.requests.asker].socket_type == "ROUTER"
@@ -322,7 +335,7 @@ def may_be_worker(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 @once
 def _giving_work(knowledge: Knowledge) -> set[Endpoint]:
-    """Return the endpoints at which a ROUTER sends requests."""
+    """Return the endpoints at which a ROUTER sends requests to its REQs, as to workers."""
     return {
         connection.endpoint
         for connection in knowledge.connections

@@ -53,7 +53,8 @@ class Asked(NamedTuple):
 
 
 class Repetitions(NamedTuple):
-    """The first repetitions of a request, their number, and whether any was answered."""
+    """Repetitions of one request on other connections: the first few, their number, and whether any
+    received a reply."""
 
     first: Sequence[Asked]
     times: int
@@ -61,10 +62,10 @@ class Repetitions(NamedTuple):
 
 
 def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
-    """Return the request by which a broker passed this one on, or None if it is not remembered.
+    """Return the request with which a broker passed this request on, or None if it is not remembered.
 
-    The broker sends the same content soon afterwards to another endpoint. Among equal requests of several clients, an
-    unanswered one belongs to the first unanswered one.
+    The broker sends the same content soon afterwards to another endpoint. If several clients sent equal requests, an
+    unanswered one on the next hop belongs to the first client without a reply.
     """
     broker = asked.connection.sides[1 - asked.asker].ip
     same = _by_content(knowledge).get((broker, asked.request.content), [])
@@ -79,9 +80,9 @@ def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
 
 
 def relayed(asked: Asked, knowledge: Knowledge) -> Asked | None:
-    """Return the same unanswered request on the other leg of a TCP proxy, or None.
+    """Return the same unanswered request on the connection from a TCP proxy to the server, or None.
 
-    The proxy connects to the server as soon as the client connects, and passes all octets on.
+    The proxy connects to the server as soon as the client connects to it, and passes all octets on.
     """
     same = _by_octets(knowledge).get((asked.request.content, asked.request.end), ())
     start, count = asked.connection.start.ns, _replies(asked)
@@ -100,8 +101,10 @@ def _replies(asked: Asked) -> int:
 
 
 def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
-    """Return equal requests from the same address at the same endpoint, from `since` on; only the first of each
-    connection."""
+    """Return requests with the same content from the same address to the same endpoint, from the time `since` (ns) on.
+
+    Only the first request of each connection counts.
+    """
     key = asked.connection.endpoint, asked.asker_ip, asked.request.content
     same, answered = _first_by_content(knowledge).get(key, ([], []))
     times = len(same) - bisect_left(same, since, key=_time)
@@ -113,10 +116,11 @@ def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
 
 
 def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | None:
-    """Return the first request on a later connection, from `since` on, that got a reply; its content does not matter.
+    """Return the first request that received a reply on a connection of the client that began after `since` (ns), or
+    None.
 
-    The client has the same address and socket type. Other clients of that address, which were cut off at the same time
-    without a pending request, also return: one connection for each of them does not count.
+    Its content does not matter. The client has the same address and socket type. Other clients of that address may have
+    lost idle connections at the same time and reconnect, too; so one connection for each of them does not count.
     """
     client = asked.connection.sides[asked.asker]
     key = asked.connection.endpoint, client.ip, client.socket_type
@@ -127,8 +131,10 @@ def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | No
 
 
 def last_answered(asked: Asked, knowledge: Knowledge) -> int:
-    """Return the start (ns) of the last earlier connection with a reply, and with the same address and socket type, or
-    0."""
+    """Return the start (ns) of the client's last earlier connection with a reply, or 0.
+
+    A client is identified by address and socket type.
+    """
     client, start = asked.connection.sides[asked.asker], asked.connection.start.ns
     sooner = _replied_to(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
     place = bisect_left(sooner, start, key=_start)
@@ -152,7 +158,8 @@ def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[Asked]]:
 
 @once
 def _by_octets(knowledge: Knowledge) -> dict[tuple[int, int], list[Asked]]:
-    """Return the oldest unanswered request of each connection, by content and offset in the stream, oldest first."""
+    """Return the oldest unanswered request of each connection, oldest first, by its content and its offset in the
+    stream."""
     oldest = (
         Asked(each, each.requests.waiting[0])
         for each in knowledge.connections
@@ -163,7 +170,7 @@ def _by_octets(knowledge: Knowledge) -> dict[tuple[int, int], list[Asked]]:
 
 
 def _remembered(connection: ObservedConnection) -> Iterator[Asked]:
-    """Yield the requests that were not only counted."""
+    """Yield the requests of a connection whose content and packet are stored; others are only counted."""
     requests = connection.requests
     if requests is not None:
         first = () if requests.first is None else (requests.first,)
@@ -173,8 +180,10 @@ def _remembered(connection: ObservedConnection) -> Iterator[Asked]:
 
 @once
 def _first_by_content(knowledge: Knowledge) -> dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]]:
-    """Return the first requests of connections, and those with a reply, by endpoint, client address and content, oldest
-    first."""
+    """Return the first request of each connection, and the first of these with a reply, oldest first.
+
+    The keys are endpoint, client address and content.
+    """
     found: dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]] = {}
     for asked in sorted(filter(None, map(first_request, knowledge.connections)), key=_time):
         if asked.request.content:
@@ -225,7 +234,8 @@ def _ended_idle(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], 
 
 
 def _others(sorted_: Sequence[Asked], since: int, connection: ObservedConnection) -> Iterator[Asked]:
-    """Yield the requests on connections other than `connection`, from the time `since` (ns) on."""
+    """Yield the requests on other connections than `connection`, from the time `since` (ns) on. `sorted_` is in order
+    of time."""
     later = range(bisect_left(sorted_, since, key=_time), len(sorted_))
     return (sorted_[place] for place in later if sorted_[place].connection is not connection)
 

@@ -25,9 +25,10 @@ GIVEN_UP_NS, LONG_GIVEN_UP_NS = 3 * SECOND, 30 * SECOND
 
 
 class RunFinding(NamedTuple):
-    """A finding without a ZMTP connection: attempts to connect, and capture losses.
+    """A finding without a ZMTP connection: failed attempts to connect, or packets that the capture lost.
 
-    `duration_ns`, `syns` (both 0 if unknown), `answer`, `answered_by` and `was_connected` are fields of its record.
+    `times` is the number of attempts, and `last_packet` the last one. `syns`, `answer`, `answered_by`, `duration_ns`
+    and `was_connected` are fields of its record (0 or None if unknown).
     """
 
     id: str
@@ -56,7 +57,7 @@ class RunFinding(NamedTuple):
         return self.moment.ns + self.duration_ns
 
     def is_given_up(self, now: int) -> bool:
-        """Whether attempts ceased long before `now`: the client had tried all the time, and ended."""
+        """Whether the client stopped trying long before `now` (ns), although it had tried all the time: it ended."""
         is_steady = self.times >= MIN_STEADY and self.duration_ns <= self.times * STEADY_NS
         return now - self.until_ns >= (GIVEN_UP_NS if is_steady else max(LONG_GIVEN_UP_NS, 2 * self.duration_ns))
 
@@ -86,10 +87,10 @@ class RunFinding(NamedTuple):
 
 
 class Knowledge:
-    """All connections of a run, in order of start.
+    """The observations of all connections of a run, in order of start, and its findings without a connection.
 
-    The run lasts from `first_ns` to `last_ns`. `forgotten` connections are not included, and `left_out` facts about
-    included ones are missing.
+    The run lasts from `first_ns` to `last_ns`. To limit memory, `forgotten` connections are not included, and
+    `left_out` observations of included ones are missing.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class Knowledge:
 
     @cached_property
     def by_client(self) -> dict[tuple[Ends, str | None], list[ObservedConnection]]:
-        """Connections by client (address, and identity or None) and endpoint, in order of start."""
+        """Connections by client and endpoint, in order of start. A client is its address, and its identity or None."""
         return grouped(((each.ends, each.client.identity), each) for each in self.connections)
 
     def having(self, *ids: str) -> list[ObservedConnection]:
@@ -138,7 +139,7 @@ class Knowledge:
 
     @cached_property
     def gaps(self) -> list[tuple[ObservedConnection, ObservedFinding]]:
-        """Octets that the capture lost, although the receiver has them."""
+        """Connections with octets that are missing in the capture although the receiver acknowledged them."""
         return [
             (connection, finding)
             for connection in self.having(GAP)
@@ -148,8 +149,10 @@ class Knowledge:
 
     @cached_property
     def lost_ns(self) -> int:
-        """Time (ns) of the last known loss of packets; 0 if the capture lost none. Silence before it proves
-        nothing."""
+        """Time (ns) of the last known loss of packets; 0 if the capture lost none.
+
+        A peer that was silent before that time may have sent packets that the capture lost.
+        """
         return max((finding.last_ns for _, finding in self.gaps if SNAP_LENGTH not in finding.text), default=0)
 
     @cached_property

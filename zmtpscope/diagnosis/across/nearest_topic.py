@@ -1,4 +1,4 @@
-"""Subscriptions that nearly match a topic, by a usual mistake, with a text for each."""
+"""Find subscriptions that nearly match a topic, because of a usual mistake, and describe the mistake."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ SHORTEST_WORD = 3
 
 
 class Near(NamedTuple):
-    """A topic or subscription, and why the two do not match. `is_telling`: the likeness is hardly chance."""
+    """A topic or subscription that nearly matches, and a text `how` they differ. `is_telling`: the likeness is hardly
+    chance."""
 
     name: bytes
     how: str
@@ -79,7 +80,8 @@ def _case(subscription: bytes, topic: bytes) -> str | None:
 
 
 def _around(subscription: bytes, topic: bytes) -> str | None:
-    """Describe the smallest change at both ends that makes subscription and topic match."""
+    """Describe the octets to add or remove at both ends so that the subscription matches the topic; None if that is not
+    enough."""
     front, behind = _in_front(subscription), len(subscription) - len(subscription.rstrip(NO_WORDS))
     if len(subscription) <= front + behind:
         return None
@@ -100,7 +102,7 @@ def _around(subscription: bytes, topic: bytes) -> str | None:
 
 
 def _in_front(name: bytes) -> int:
-    """Return the number of octets before a name that may be superfluous."""
+    """Return how many octets at the start of a name may be superfluous, such as a quote or a length octet."""
     found = IN_FRONT.match(name[:MAX_IN_FRONT])
     return 0 if found is None else found.end()
 
@@ -121,7 +123,8 @@ def _in_words(front: bytes, lacks: bytes, behind: bytes) -> str:
 
 
 def _named(octets: bytes) -> str:
-    """Name octets that only one of two topics has: `a blank and a line feed` or `4 octets (00 00 00 06)`."""
+    """Describe octets by which a topic differs from another one: `a blank and a line feed` or `4 octets (00
+    00 00 06)`."""
     singles = SINGLE.findall(octets)
     names = [NAMES.get(each) or f"a {chr(each[0])}" for each in singles if each in NAMES or each.isascii()]
     is_printable = all(each in NAMES or each.decode("latin-1").isprintable() for each in singles)
@@ -131,7 +134,8 @@ def _named(octets: bytes) -> str:
 
 
 def _wide(subscription: bytes, topic: bytes) -> str | None:
-    """Describe the mistake if the subscription is in UTF-16: every second octet of ASCII text is zero."""
+    """Describe the mistake if the subscription or the topic is text in UTF-16, in which every second octet of ASCII is
+    zero."""
     text = subscription.removeprefix(BOM_UTF16_LE).removeprefix(BOM_UTF16_BE)
     for zeros, bare in ((text[1::2], text[::2]), (text[::2], text[1::2])):
         if bare and len(zeros) == len(bare) and not any(zeros) and topic.startswith(bare):
@@ -164,9 +168,9 @@ def ends_in_wildcard(subscription: bytes) -> bool:
 
 
 def nearest_topic(subscription: bytes, topics: Iterable[bytes], *, whole: bool = False) -> Near | None:
-    """Return the topic that a subscription was probably meant for, or None.
+    """Return the topic for which a subscription was probably meant, or None.
 
-    With `whole`, the subscription is a group, which must equal the topic.
+    With `whole`, the subscription is a group, which must equal the topic and not only begin it.
     """
     some = [topic for topic, _ in zip(topics, range(MAX_EXAMINED), strict=False)]
     if whole and subscription:
@@ -192,7 +196,10 @@ def _nearest(pairs: list[tuple[bytes, bytes, bytes]]) -> Near | None:
 
 
 def _alike(pairs: Iterable[tuple[bytes, bytes, bytes]]) -> Near | None:
-    """Return a name with a similar spelling, or None. Names such as `sensor1` and `sensor2` are no mistake."""
+    """Return the first name whose spelling is similar to that of another, or None.
+
+    Names such as `sensor1` and `sensor2` are similar on purpose and do not count.
+    """
     from difflib import SequenceMatcher  # loaded only if used
 
     compared = 0

@@ -1,4 +1,4 @@
-"""Two hosts that each PUSH or publish to the other: they answer each other on the opposite connection."""
+"""Two hosts that send to each other by PUSH or PUB: each answers on the connection in the other direction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ class OneWay(NamedTuple):
 
 @once
 def opposite(knowledge: Knowledge) -> dict[str, OneWay]:
-    """Return the opposite of each one-way connection, by conn_id, if two hosts have one in each direction."""
+    """Return, by conn_id of a connection with messages in one direction, the connection in the other direction.
+
+    Both connect the same two hosts, and there is exactly one of each direction.
+    """
     found = grouped((each.hosts, each) for each in map(_one_way, knowledge.connections) if each is not None)
     pairs = {}
     for (sending, receiving), there in found.items():
@@ -38,6 +41,7 @@ def opposite(knowledge: Knowledge) -> dict[str, OneWay]:
 
 
 def _one_way(connection: ObservedConnection) -> OneWay | None:
-    """Return the connection and the side of its sender, if a socket of a type that can only send has sent messages."""
+    """Return the connection with its sending side, if only one side can send by its socket type, and did; otherwise
+    None."""
     sender = next((number for number in (0, 1) if connection.sides[number].socket_type in ONE_WAY), None)
     return None if sender is None or connection.sides[sender].rhythm is None else OneWay(connection, sender)

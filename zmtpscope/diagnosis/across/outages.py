@@ -19,10 +19,11 @@ LONG_NS = 3 * SECOND
 
 
 class Outage(NamedTuple):
-    """Data of `sender` was not acknowledged for a time.
+    """A time during which data of side `sender` was not acknowledged.
 
-    `since` is the first unacknowledged message, or the first retransmitted packet. `messages` may not have arrived;
-    `are_more`: there may be more. `octets` of the first one were not acknowledged, or None if unknown.
+    `since` is the first unacknowledged message, or else the first retransmitted packet. `messages` may not have
+    arrived, and `are_more`: possibly more. `octets` is the number of unacknowledged octets of the first message, or
+    None if unknown. `largest` is the size of the largest earlier message.
     """
 
     connection: ObservedConnection
@@ -41,7 +42,8 @@ class Outage(NamedTuple):
 
     @property
     def is_first(self) -> bool:
-        """Whether a client sent nothing before: the listening program may not have accepted the connection yet."""
+        """Whether the data is the first of a client on this connection: the listening program may not have accepted it
+        yet."""
         return self.outage.offset == 0 and self.sender != self.connection.listener
 
     @property
@@ -51,7 +53,7 @@ class Outage(NamedTuple):
 
     @property
     def is_large(self) -> bool:
-        """Whether all retransmitted segments are larger than messages that arrived before: a path that drops large
+        """Whether all retransmitted segments are larger than any message that arrived before: the path may drop large
         packets.
 
         TCP joins small segments when it retransmits, so the first lost message must fill a segment.
@@ -90,7 +92,7 @@ def _main_outage(side: ObservedSide) -> ObservedOutage | None:
 
 
 def _is_cut_off(outage: ObservedOutage) -> bool:
-    """Whether the other side sent nothing more: a system without a link soon stops retransmitting."""
+    """Whether the other side sent nothing after the outage began; a host without a link soon stops retransmitting."""
     return outage.is_acknowledged is False and not outage.answers and outage.duration_ns >= LONG_NS
 
 
@@ -102,9 +104,11 @@ def _outage(connection: ObservedConnection, sender: int, side: ObservedSide, out
 
 
 class Lost(NamedTuple):
-    """Messages that were not acknowledged: the first one, their number, whether there may be more, and the
-    unacknowledged octets of the first. `largest` is the size of the largest message before them, or 0 if some were
-    forgotten."""
+    """Messages that were not acknowledged: the first one (`since`), their number, and whether there may be more.
+
+    `octets` is the number of unacknowledged octets of the first message. `largest` is the size of the largest message
+    before them, or 0 if it is unknown.
+    """
 
     since: Moment
     messages: int

@@ -1,8 +1,8 @@
-"""Peers over all their connections: times, counts, and the reason for the end of each connection.
+"""Peers over all their connections: times, counts, and how each connection ended.
 
-A connecting peer is its identity, or else its address, with its socket type and remote endpoint. A listening peer is
-its endpoint. Several similar programs on one host without identity are one peer, because the wire does not distinguish
-them.
+A connecting peer is identified by its identity, or else its address, with its socket type and the endpoint to which it
+connects. A listening peer is identified by its endpoint. Several similar programs on one host without identity are one
+peer, because the wire does not distinguish them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Departure(NamedTuple):
 class Peer:
     """A peer and its connections, in order of start.
 
-    It connects to `remote`, or listens if that is None. `attempts` are its failed attempts to connect.
+    It connects to the endpoint `remote`, or listens if `remote` is None. `attempts` are its failed attempts to connect.
     """
 
     address: str
@@ -58,7 +58,7 @@ class Peer:
         return connection.listener if self.listens else 1 - connection.listener
 
     def departures(self) -> list[Departure]:
-        """Captured ends of its connections, in order of time."""
+        """The ends of its connections that were captured, in order of time."""
         ends = [(connection, ending_of(connection)) for connection in self.connections]
         found = [Departure(each, end, end.side == self.side_of(each)) for each, end in ends if end is not None]
         return sorted(found, key=attrgetter("ending.moment.ns"))
@@ -76,12 +76,12 @@ class Peer:
         return "gone" if agreed else "never connected"
 
     def record(self, ordinal: int) -> Record:
-        """Return the record of the peer; `ordinal` is the end of the capture."""
+        """Return the derived record `peer`; `ordinal` is the position of the end of the capture."""
         return _record(self, ordinal)
 
 
 def peers(knowledge: Knowledge) -> list[Peer]:
-    """Return the listeners by endpoint, then clients in order of appearance."""
+    """Return all peers: listeners in order of their endpoints, then clients in the order in which they appeared."""
     listening = [_listener(endpoint, connections) for endpoint, connections in knowledge.by_endpoint.items()]
     return listening + list(_connecting(knowledge))
 
@@ -111,7 +111,11 @@ def _connecting(knowledge: Knowledge) -> Iterator[Peer]:
 
 
 def _merged(known: dict[Known, list[ObservedConnection]]) -> dict[Known, list[ObservedConnection]]:
-    """Merge all connections of a client address if all those with a known socket type have one identity and type."""
+    """Join all connections of a client address into one peer, if those with a known socket type agree on it and the
+    identity.
+
+    The keys of `known` are identity and socket type.
+    """
     whole = [each for each in known if each[1] is not None]
     if len(whole) == 1:
         merged = [connection for connections in known.values() for connection in connections]
@@ -122,7 +126,10 @@ def _merged(known: dict[Known, list[ObservedConnection]]) -> dict[Known, list[Ob
 def _of_client(
     ends: Ends, known: dict[Known, list[ObservedConnection]], attempts: tuple[RunFinding, ...]
 ) -> Iterator[Peer]:
-    """Yield the peers of a client address. The first one gets the failed attempts, because their peer is unknown."""
+    """Yield the peers at a client address. `known` are its connections, by identity and socket type.
+
+    Failed attempts show neither identity nor type, so the first peer gets all of them.
+    """
     ip, endpoint = ends
     if not known:
         yield Peer(ip, None, None, endpoint, (), attempts)

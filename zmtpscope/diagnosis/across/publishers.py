@@ -1,4 +1,5 @@
-"""Publishers and their subscribers. The connections of one publisher are siblings, whose deliveries can be compared."""
+"""Publishers and their subscribers. The subscribers of one publisher are called siblings: what they received can be
+compared."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ class Subscriber:
 
     @property
     def end(self) -> tuple[ObservedConnection, int]:
-        """Connection and side, for `names_of`."""
+        """Connection and side number of the subscriber, as `names_of` takes them."""
         return self.connection, self.side
 
     @property
@@ -62,7 +63,7 @@ class Subscriber:
 
     @property
     def is_of_groups(self) -> bool:
-        """Whether the subscriber joins groups, which must equal the topic, and has no prefixes."""
+        """Whether the subscriber is a DISH: it joins groups, which must equal the group of a message."""
         return self.socket_type == "DISH"
 
     def asked_for(self, topic: bytes) -> str:
@@ -71,11 +72,12 @@ class Subscriber:
 
     @property
     def messages(self) -> int:
-        """Number of messages it received, as far as topics are known."""
+        """Number of messages that the subscriber received, without those whose topic is unknown."""
         return sum(topic.timeline.count for topic in self.topics.values())
 
     def messages_between(self, start: int, end: int) -> int:
-        """Return a lower bound of the messages that it got in a time range (ns)."""
+        """Return a lower bound for the number of messages that the subscriber received from `start` until
+        `end` (ns)."""
         return sum(topic.timeline.between(start, end).least for topic in self.topics.values())
 
     @cached_property
@@ -98,9 +100,10 @@ class Subscriber:
 
     @cached_property
     def is_filtered(self) -> bool:
-        """Whether the publisher sends only matching messages to this subscriber, and all its subscriptions are known.
+        """Whether the publisher sends the subscriber only matching messages, and all its subscriptions are in the
+        capture.
 
-        The version must be known, and no octets may be missing or encrypted.
+        The ZMTP version must be known, and no octets may be missing or encrypted.
         """
         connection = self.connection
         values = connection.values
@@ -119,7 +122,8 @@ class Subscriber:
         return sorted({len(topic) for topic in self._by_topic})
 
     def _longest(self, topic: bytes | None) -> bytes | None:
-        """Return the longest matching subscription. All others that match are prefixes of it."""
+        """Return the longest subscription that matches a topic, or None. All other matching subscriptions are prefixes
+        of it."""
         if topic is not None:
             for size in reversed(self._sizes):
                 if size <= len(topic) and topic[:size] in self._by_topic:
@@ -127,7 +131,7 @@ class Subscriber:
         return None
 
     def matching(self, key: TopicKey) -> list[ObservedSubscription]:
-        """Return all subscriptions, active or not, that certainly match a topic."""
+        """Return all subscriptions, present or cancelled, that certainly match a topic."""
         topic, longest = key.topic, self._longest(key.topic)
         found: list[ObservedSubscription] = []
         if topic is not None and longest is not None:
@@ -161,7 +165,7 @@ class Subscriber:
 
     @cached_property
     def _single(self) -> list[bytes]:
-        """Topics of its single-frame messages, sorted."""
+        """The topics of messages of one frame that the subscriber received, sorted."""
         return sorted(key.topic for key in self.topics if key.topic is not None and not key.is_frame)
 
     @cached_property
@@ -171,7 +175,7 @@ class Subscriber:
     def mixes(self, key: TopicKey) -> bool:
         """Whether messages of this topic may be counted under another topic, or the reverse.
 
-        The topic of a single-frame message is the longest subscription that it begins with, which differs by
+        The topic of a message of one frame is the longest subscription that it begins with, so it differs by
         subscriber.
         """
         topic, own = key.topic, self._single
@@ -184,7 +188,7 @@ class Subscriber:
         return any(_contains(own, each) for each in shorter)
 
     def places(self, topics: Sequence[bytes]) -> list[range]:
-        """Return the index ranges of `topics`, which ascend, that any present or earlier subscription matches."""
+        """Return the index ranges of `topics`, in ascending order, that any present or earlier subscription matches."""
         return places_of(self.subscriptions, topics)
 
 
@@ -198,7 +202,7 @@ def publisher_name(subscriber: Subscriber) -> str:
 
 
 def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[bytes]) -> list[range]:
-    """Return, for ascending `topics`, the index ranges that the subscriptions match."""
+    """Return the index ranges of `topics`, in ascending order, that one of the subscriptions matches."""
     names: set[bytes] = set()
     groups: set[bytes] = set()
     for each in subscriptions:
@@ -215,10 +219,10 @@ def places_of(subscriptions: Iterable[ObservedSubscription], topics: Sequence[by
 
 @dataclass(frozen=True, eq=False)
 class Publisher:
-    """A publisher that listens at an endpoint, with all its subscribers in order of start, or that connects to a single
-    one.
+    """A publisher (PUB, XPUB, RADIO) with its subscribers in order of start.
 
-    Further connections of a connecting publisher cannot be identified. A RADIO publishes to groups.
+    A listening publisher has all its subscribers. A connecting one (`endpoint` is None) has a single subscriber,
+    because the wire does not show which connections belong to the same socket.
     """
 
     endpoint: Endpoint | None

@@ -30,8 +30,10 @@ class NotMadeAgain(NamedTuple):
 
 
 def not_made_again(knowledge: Knowledge) -> Iterator[NotMadeAgain]:
-    """Yield the subscriptions that a client did not repeat after it reconnected, by publisher and client, in order
-    of time."""
+    """Yield the subscriptions that clients did not repeat after they reconnected.
+
+    The order is that of publishers and clients, then of time.
+    """
     for publisher in publishers(knowledge):
         for own in _apart(publisher):
             for before, after in pairwise(own):
@@ -41,7 +43,8 @@ def not_made_again(knowledge: Knowledge) -> Iterator[NotMadeAgain]:
 
 
 def may_be_another_program(before: Subscriber, after: Subscriber) -> bool:
-    """Whether only the address indicates that two connections belong to one client."""
+    """Whether two connections may belong to different programs of a host: only the address shows that they have one
+    client."""
     topics = {each.topic for each in before.subscriptions}
     return before.identity is None and topics.isdisjoint(each.topic for each in after.subscriptions)
 
@@ -55,9 +58,9 @@ def had_time_to_subscribe(subscriber: Subscriber, knowledge: Knowledge) -> bool:
 
 
 def _apart(publisher: Publisher) -> list[list[Subscriber]]:
-    """Return the connections of each client.
+    """Return the connections of each client of a publisher, in order of time.
 
-    Clients with overlapping connections are skipped, since it is unknown which one replaced which.
+    Clients with overlapping connections are skipped, since it is unknown which connection replaced which.
     """
     return [
         own

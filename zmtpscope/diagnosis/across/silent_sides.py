@@ -1,4 +1,4 @@
-"""Sides that sent messages steadily and then stopped, although similar sides continue or requests arrive."""
+"""Sides that sent messages steadily and then stopped, although similar peers continue or requests arrive."""
 
 from __future__ import annotations
 
@@ -64,9 +64,11 @@ MAX_COMPARED = 64
 
 
 class Silence(NamedTuple):
-    """A side that sent nothing from its last message until `until`, on an open connection.
+    """A side of an open connection that sent nothing from its last message until `until` (ns).
 
-    `text` names the peers that continue meanwhile.
+    `text` names the peers that continue meanwhile. `asker` is the side whose messages have no answer, `successor` the
+    connection on which the client continues, and `blocked_by` the conn_id of a receiver that blocks the sender; each
+    may be None.
     """
 
     connection: ObservedConnection
@@ -140,7 +142,8 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
 
 
 def _may_be_silent(connection: ObservedConnection, number: int, rhythm: ObservedRhythm, until: int) -> bool:
-    """Whether neither TCP nor an unfinished message stops a side or its peer."""
+    """Whether the silence of a side needs another explanation than TCP: no outage, closed window or
+    unfinished message."""
     side = connection.sides[number]
     if side.is_sending or any(each.last_outage is not None for each in connection.sides):
         return False
@@ -150,7 +153,7 @@ def _may_be_silent(connection: ObservedConnection, number: int, rhythm: Observed
 
 
 def _was_cancelled(subscriber: ObservedSide, rhythm: ObservedRhythm) -> bool:
-    """Whether a subscription was cancelled at about the publisher's last message, or later."""
+    """Whether the subscriber cancelled a subscription at about the time of the publisher's last message, or later."""
     if subscriber.subscriptions is None:
         return False
     since = rhythm.last.ns - rhythm.longest_ns
@@ -162,9 +165,9 @@ def _unanswering(connection: ObservedConnection, side: int, until: int, found: U
 
 
 def _beside_others(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
-    """Find a client that stopped while others at its endpoint with the same rhythm continue.
+    """Find a client that stopped sending while other clients of its endpoint with the same rhythm continue, or None.
 
-    Or a publisher, if others with a subscription of the same host continue.
+    Also find a publisher that stopped, if other publishers to which the same host is subscribed continue.
     """
     own, socket_type = connection.sides[side].rhythm, connection.sides[side].socket_type
     if own is None:
@@ -191,9 +194,9 @@ def _beside_others(connection: ObservedConnection, side: int, until: int, knowle
 
 
 def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
-    """Return how many of the latest `MAX_COMPARED` others with the same rhythm began before and continue.
+    """Return how many other peers with the same rhythm began before this one stopped, and continue.
 
-    `others` are in the order of their last messages.
+    `others` are in the order of their last messages; only the latest `MAX_COMPARED` are compared.
     """
     least = max(MIN_PAUSES * own.longest_ns, MIN_SILENCE)
     first = bisect_left(others, own.last.ns + least, key=attrgetter("last.ns"))
@@ -204,7 +207,7 @@ def _going_on(own: ObservedRhythm, others: Sequence[ObservedRhythm]) -> int:
 
 
 def _others(count: int, name: str) -> str:
-    """Count peers: `3 other clients`, or `64 or more other clients`."""
+    """Describe a number of peers: `3 other clients`, or `64 or more other clients`."""
     return counted(count, f"other {name}") if count < MAX_COMPARED else f"{count} or more other {name}s"
 
 
@@ -230,7 +233,7 @@ def _steady(connection: ObservedConnection, side: int, knowledge: Knowledge) -> 
 
 
 class Blocked(NamedTuple):
-    """A connection whose receiver reads nothing from some time until the end of the capture."""
+    """The connection `conn_id`, whose receiver reads nothing from `since_ns` until the end of the capture."""
 
     since_ns: int
     conn_id: str
@@ -255,10 +258,10 @@ NONE = Blocked(0, "")
 
 
 def _reconnected(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Silence | None:
-    """Find a client that fell silent on one connection and continues on another, which it began later.
+    """Find a client that fell silent on one connection and continues on another, which it opened later, or None.
 
-    The end of the old connection is not in the capture. Several programs of one host have several connections at a
-    time.
+    The end of the old connection is not in the capture. If a host has several connections at a time, several programs
+    may have opened them, and the result is None.
     """
     own = connection.sides[side].rhythm
     if side == connection.listener or own is None or not connection.is_open:
@@ -274,8 +277,10 @@ def _reconnected(connection: ObservedConnection, side: int, until: int, knowledg
 
 
 def _may_wait(host: str, last_ns: int, near: int, knowledge: Knowledge) -> bool:
-    """Whether a request of the host, or to it, was sent within `near` ns of `last_ns` and has no reply: its programs
-    may wait for it."""
+    """Whether the programs of a host may wait for a reply, and therefore be silent.
+
+    They may if a request of the host, or to the host, was sent within `near` ns of `last_ns` and has no reply.
+    """
     asked = _hanging_since(knowledge).get(host, ())
     place = bisect_left(asked, last_ns - near)
     return place < len(asked) and asked[place] <= last_ns + near
@@ -283,13 +288,14 @@ def _may_wait(host: str, last_ns: int, near: int, knowledge: Knowledge) -> bool:
 
 @once
 def _hanging_since(knowledge: Knowledge) -> dict[str, list[int]]:
-    """Return the times of unanswered requests, by the hosts of both sides, in order."""
+    """Return the times (ns) of unanswered requests in order, by the IP addresses of client and server."""
     found = ((side.ip, each.oldest.ns) for each in hanging(knowledge) for side in each.connection.sides)
     return {host: sorted(times) for host, times in grouped(found).items()}
 
 
 def _is_unasked(connection: ObservedConnection, number: int, knowledge: Knowledge) -> bool:
-    """Whether no message of a side is an answer: to its peer or, for a client, to the host of its peer."""
+    """Whether the messages of a side answer nothing: its peer, or for a client any socket of that host, sent too few
+    before."""
     side, other = connection.sides[number], connection.sides[1 - number]
     if side.rhythm is None:
         return False
@@ -348,7 +354,7 @@ def _fed(connection: ObservedConnection) -> Fed:
 
 @once
 def _rhythms_of_senders(knowledge: Knowledge) -> dict[Fed, list[ObservedRhythm]]:
-    """Return the rhythms of all servers that send to a client."""
+    """Return, by receiving host, the rhythms of all servers that send to it."""
     return _by_last(
         (_fed(each), each.server.rhythm)
         for each in knowledge.connections

@@ -1,6 +1,6 @@
-"""Sides that answered the messages of their peer, but not the latest ones.
+"""Sides that used to answer the messages of their peer, and did not answer the latest ones.
 
-Socket types and ids do not show which message answers which, so only numbers, times and kinds of messages count.
+Socket types and ids do not show which message answers which, so numbers, times and kinds of messages decide.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ THINKS_LONGER = 2
 
 
 class Unanswered(NamedTuple):
-    """Messages that a silent side did not answer; `asker` sent them, on any connection."""
+    """Messages that a side did not answer: the severity, and a text for a diagnosis.
+
+    `asker` is the side that sent the messages, on this or on another connection.
+    """
 
     severity: Severity
     text: str
@@ -61,10 +64,10 @@ class Unanswered(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Answers to expect, by the kinds of the remembered messages that were sent since a side fell silent.
+    """Whether the messages since a side fell silent need an answer, by their kinds (the commands at their start).
 
-    `is_none`: no message is of a kind that was answered before. `is_unknown`: some kinds may be answered, and the other
-    kinds are not. `sure`: messages of kinds that were always answered.
+    `is_none`: none is of a kind that was answered before. `is_unknown`: some are of kinds that were answered only at
+    times. `sure` is the number of messages of kinds that were always answered.
     """
 
     is_none: bool
@@ -78,8 +81,11 @@ class Expected(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """Messages of a side that has been silent for `silent_ns`, and of the side that asks it, on the same connection or
-    on the opposite one of two hosts."""
+    """The messages of a silent side (`own`), and of the side that sends requests to it (`other`), up to now.
+
+    The two use one connection, or two connections in opposite directions. `silent_ns` is the time since the last
+    message of the silent side, and `expected` describes the messages after it.
+    """
 
     own: ObservedRhythm
     other: ObservedRhythm
@@ -93,16 +99,17 @@ class Exchange(NamedTuple):
 
     @property
     def is_young(self) -> bool:
-        """Whether the silent side sent few messages, none of a kind that was always answered."""
+        """Whether the silent side had sent few messages before, none of them of a kind that was always answered."""
         is_short = self.own.lasted_ns < MIN_LASTED
         return not self.expected.are_certain and (min(self.own.count, self.before) < MIN_MESSAGES or is_short)
 
 
 def unanswered(connection: ObservedConnection, side: int, until: int, knowledge: Knowledge) -> Unanswered | None:
-    """Find a side that used to send about one message for each received, and sent none for the latest.
+    """Find a side that used to send about one message for each message received, and stopped while messages arrive.
 
-    The severity is a note if the side received the messages on another connection, which may belong to another program.
-    It is also a note if the side had only started, had answered every message, and then none of many.
+    Returns None if it is not silent until `until` (ns), or the silence has another explanation. The severity is a note
+    if the messages arrived on another connection, which may belong to another program. It is also a note if the side
+    had sent only a few answers.
     """
     back = opposite(knowledge).get(connection.conn_id, OneWay(connection, 1 - side))
     exchange = _exchange(connection, side, until, back)
@@ -141,15 +148,16 @@ def _paused_as_long_before(exchange: Exchange) -> bool:
 
 
 def _are_answers_themselves(exchange: Exchange) -> bool:
-    """Whether the asker's later messages may be answers to the silent side, after which the asker stopped, too."""
+    """Whether the messages after the silence began may be answers to the silent side, after which both
+    sides stopped."""
     own, other = exchange.own, exchange.other
     return own.count - exchange.before >= exchange.missed and other.last.ns - own.last.ns < MIN_SILENCE
 
 
 def _was_only_starting(exchange: Exchange) -> bool:
-    """Whether the silent side had sent only a few messages.
+    """Whether the silent side had sent too few messages before to expect more.
 
-    False if it had answered nearly every message, and has now left many unanswered.
+    False if it had answered nearly every message, and then left many unanswered.
     """
     own, before = exchange.own, exchange.before
     answered_each = not exchange.expected.is_unknown and own.count >= max(MIN_ANSWERS, before - 1)
@@ -157,13 +165,13 @@ def _was_only_starting(exchange: Exchange) -> bool:
 
 
 def _answers_seldom(exchange: Exchange) -> bool:
-    """Whether too few messages were answered before the silence, or are unanswered since, to expect an answer."""
+    """Whether too few messages were answered before the silence, or too few arrived since, to expect an answer."""
     is_frequent = exchange.before >= MIN_ANSWERS and exchange.own.count * LARGEST_SHARE >= exchange.before
     return not exchange.expected.are_certain and not (is_frequent and exchange.missed >= MIN_UNANSWERED)
 
 
 def _has_another_task(exchange: Exchange) -> bool:
-    """Whether the asker sends much faster since the silence began: it streams data, and waits for no answers."""
+    """Whether the peer sends much faster since the silence began: it now streams data, and waits for no answers."""
     if exchange.expected.are_certain:
         return False
     usual = (exchange.own.last.ns - exchange.other.first_ns) / exchange.before
@@ -195,9 +203,9 @@ def _expected(asker: ObservedSide) -> Expected:
 
 
 def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
-    """Return how many messages of `other` followed the last message of `own`, and how many preceded it.
+    """Return the number of messages of `other` after the last message of `own`, and the number before it.
 
-    If all remembered messages followed, the numbers are estimates.
+    If all remembered messages are after it, both numbers are estimates.
     """
     missed = other.since(own.last.ns)
     if missed == MAX_RECENT:
@@ -209,7 +217,8 @@ def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
 def last_unanswered(connection: ObservedConnection, side: int, until: int) -> Unanswered | None:
     """Find a listening ROUTER or DEALER that answered each message, or each one of a kind, except the last ones.
 
-    A note only: a worker that has returned its result waits for a broker in the same way.
+    Returns None if it is not silent until `until` (ns). The severity is a note: a worker that has returned its result
+    waits for its broker in the same way.
     """
     exchange = _exchange(connection, side, until, OneWay(connection, 1 - side))
     if exchange is None or side != connection.listener or _begins_exchanges(exchange):
@@ -227,7 +236,7 @@ def last_unanswered(connection: ObservedConnection, side: int, until: int) -> Un
 
 
 def _answered_at_once(own: ObservedRhythm, other: ObservedRhythm) -> bool:
-    """Whether a side answered the messages of another in turn, and faster than they arrived, except the last ones."""
+    """Whether a side (`own`) answered each message of `other` before the next one arrived, except the last ones."""
     missed = other.count - own.count
     asked = other.recent[: len(other.recent) - missed]
     if not 1 <= missed < len(other.recent) - 1 or own.count < MIN_ANSWERS:

@@ -52,8 +52,11 @@ def _numbers() -> array[int]:
 
 @dataclass(slots=True, eq=False)
 class TopicMessages:
-    """Messages of one connection, as columns: times (ns), packet references, checksums of the contents, and offsets in
-    the TCP stream after the last octet (0 if encrypted)."""
+    """Messages of one connection, as columns with a value per message.
+
+    `times` are in ns, `packets` are packet references, `marks` checksums of the contents, and `ends` the offsets in the
+    TCP stream after the last octet (0 if encrypted).
+    """
 
     times: array[int] = field(default_factory=_numbers)
     packets: array[int] = field(default_factory=_numbers)
@@ -62,7 +65,7 @@ class TopicMessages:
 
 
 class TopicSearch:
-    """Searches batches for messages of a topic. Messages with missing octets are skipped."""
+    """Collects the messages of one topic from all batches, by connection. Messages with missing octets are skipped."""
 
     def __init__(self, topic: bytes) -> None:
         self.topic = topic
@@ -136,7 +139,8 @@ Client = list[Subscriber]
 
 
 class Reason(NamedTuple):
-    """Why a message arrived or did not. The deciding event has the time `moment`, which ends the sentence."""
+    """Why a message arrived (`came`) or did not, as a text. `moment` is the time of the deciding event, which ends the
+    sentence."""
 
     came: bool
     text: str
@@ -147,14 +151,15 @@ CAME = Reason(True, "came")
 
 
 class Fate(NamedTuple):
-    """When a message was first sent, and whether and why it arrived."""
+    """When a message was first sent, whether it arrived, and the reason."""
 
     moment: Moment
     reason: Reason
 
 
 class MessageRange(NamedTuple):
-    """Consecutive messages with the same outcome; their numbers begin at 1."""
+    """Consecutive messages with the same outcome, from number `first` to `last`; the first message of a topic has
+    number 1."""
 
     first: int
     last: int
@@ -164,9 +169,10 @@ class MessageRange(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Outcomes of a topic's messages at one publisher for one peer.
+    """What became of the messages of a topic, from one publisher to one peer.
 
-    `sibling` is the subscriber that shows the published messages, `gap` the finding about missing message numbers.
+    `sibling` is another subscriber, which shows the published messages. `gap` is the finding about missing sequence
+    numbers, or None.
     """
 
     publisher: str
@@ -183,7 +189,8 @@ def peer_names(knowledge: Knowledge) -> list[str]:
 
 
 def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[Answer]:
-    """Yield an answer for each publisher of a peer, and for each of simultaneous connections.
+    """Yield the outcomes of a topic's messages for `peer`, once for each publisher and each connection at the same
+    time.
 
     `peer` is an identity, an address, or address and port.
     """
@@ -197,9 +204,9 @@ def answers(search: TopicSearch, knowledge: Knowledge, peer: str) -> Iterator[An
 
 
 def _peer_name(client: Client) -> str:
-    """Name a peer by socket type and identity, otherwise by address.
+    """Name a peer by socket type and identity, or else by its address.
 
-    A single connection has its port, since others may share the address.
+    A peer with a single connection also gets its port, since others may have the same address.
     """
     first = client[0]
     side = first.connection.sides[first.side]
@@ -213,7 +220,8 @@ def _is_called(subscriber: Subscriber, name: str) -> bool:
 
 
 def _clients(subscribers: Iterable[Subscriber]) -> list[Client]:
-    """Group connections by address and identity. Overlapping ones are separate peers."""
+    """Group connections of subscribers by address and identity. Connections that overlap in time are
+    separate clients."""
     clients: list[Client] = []
     for own in grouped(((each.ip, each.identity), each) for each in subscribers).values():
         is_apart = all(one.connection.last_ns <= other.connection.start.ns for one, other in pairwise(own))
@@ -247,8 +255,11 @@ def _copies(search: TopicSearch, client: Client) -> list[_Copy]:
 
 
 def _on_its_way(outages: Sequence[ObservedOutage], time: int, end: int) -> Reason:
-    """Return why a copy of a message arrived or did not. It was sent at `time` (ns), and its last octet is at stream
-    offset `end`."""
+    """Return why a message that was sent to the peer arrived, or did not.
+
+    It was sent at `time` (ns), and its last octet is at stream offset `end`. During one of the `outages` it may be
+    lost.
+    """
     for outage in outages:
         if not outage.retransmissions or end <= outage.offset:
             continue
@@ -289,9 +300,9 @@ def _count(search: TopicSearch, client: Client) -> int:
 
 
 def _fates(search: TopicSearch, own: Client, got: list[_Copy], published: list[_Copy]) -> Iterator[Fate]:
-    """Yield the fate of each message, from the copies that the peer got and the published ones.
+    """Yield the outcome of each message, from the copies that the peer received (`got`) and all published copies.
 
-    A copy that the peer got belongs to the next equal message published during its subscription.
+    A received copy is matched with the next published message of equal content during the peer's subscription.
     """
     waiting: dict[int, deque[_Copy]] = {}
     for copy in got:
@@ -352,9 +363,9 @@ class _Times:
 
 
 def _why_not_sent(subscriber: Subscriber, time: int, topic: bytes, beginning: bytes | None) -> Reason | None:
-    """Return why the publisher did not have to send a message; None if it had to.
+    """Return why the publisher did not have to send a message to the subscriber; None if it had to.
 
-    The message begins with `topic`, and with `beginning` if that is known.
+    The message begins with `topic`, and with the octets `beginning` if these are known.
     """
     if not subscriber.is_filtered:
         return None  # it gets all messages, or some subscriptions are unknown
@@ -388,14 +399,14 @@ def _until(subscriber: Subscriber) -> float:
 
 
 def _why_dropped(subscriber: Subscriber) -> Reason:
-    """Return why a message that had to be sent did not arrive, although later ones did."""
+    """Return why a message that the publisher had to send did not arrive, although later messages did."""
     return _cannot_tell(subscriber) or Reason(
         False, "dropped by the publisher (its queue for this peer was full): later ones arrived"
     )
 
 
 def _why_behind(subscriber: Subscriber, first: int, last: int) -> Reason:
-    """Return why messages published from `first` to `last`, after the last one that arrived, did not arrive."""
+    """Return why the last messages of a topic, published from `first` to `last` (ns), did not arrive."""
     cannot_tell = _cannot_tell(subscriber)
     if cannot_tell is not None:
         return cannot_tell

@@ -45,7 +45,7 @@ End = tuple[ObservedConnection, int]
 
 
 def names_of(*ends: End) -> list[str]:
-    """Name different peers of one sentence: clients that share a name get their ports."""
+    """Return names for several peers of one sentence. Clients that would have the same name also get their ports."""
     names = [name_of(connection, side) for connection, side in ends]
     return [
         client_name(connection, with_port=True) if side != connection.listener and names.count(name) > 1 else name
@@ -69,15 +69,17 @@ def steady(values: Sequence[int], largest_deviation: float = LARGEST_DEVIATION) 
 
 
 def cadence(times: Sequence[int]) -> int | None:
-    """Return the usual time (ns) between regular events; `times` ascend."""
+    """Return the usual interval (ns) of events at the ascending `times`, or None if they are not regular."""
     if len(times) < MIN_CADENCE:
         return None
     return steady([later - sooner for sooner, later in pairwise(times)])
 
 
 def how_often(times: Sequence[int], count: int | None = None, last_ns: int = 0) -> str:
-    """Write how often events occurred: `once` or `3 times in 90 s, every 30.1 s`. If there were more events than
-    `times`, `count` is their number and `last_ns` the time of the last one."""
+    """Describe how often events occurred: `once` or `3 times in 90 s, every 30.1 s`.
+
+    If `times` (ns) contains only some of the events, `count` is the number of all, and `last_ns` the time of the last.
+    """
     count = len(times) if count is None else count
     if count == 1 or not times:
         return how_many_times(count)
@@ -89,12 +91,13 @@ def how_often(times: Sequence[int], count: int | None = None, last_ns: int = 0) 
 
 
 def repeated(times: Sequence[int], count: int | None = None, last_ns: int = 0) -> str:
-    """Write `how_often` as the end of a sentence, or "" for a single event."""
+    """Return the text of `how_often`, to append to a sentence, or "" for a single event."""
     return f", {how_often(times, count, last_ns)}" if (len(times) if count is None else count) > 1 else ""
 
 
 def same_on(others: int, noun: str = "other connection") -> str:
-    """Count further connections with the same cause: `; the same on 2 other connections`, or "" without any."""
+    """Describe how many further connections have the same problem: `; the same on 2 other connections`, or
+    "" for none."""
     return f"; the same on {counted(others, noun)}" if others else ""
 
 
@@ -114,7 +117,7 @@ MAX_TOPICS_NAMED = 10
 
 
 def zre_node(identity: str | None) -> str | None:
-    """Return the first digits of a ZRE node's UUID, otherwise None."""
+    """Return the first digits of the UUID in the identity of a ZRE node; None if the peer is no ZRE node."""
     octets = from_text(identity) if identity and identity.startswith("\x01") else b""
     return octets[1:].hex()[:ZRE_SHOWN].upper() if len(octets) == ZRE_IDENTITY else None
 

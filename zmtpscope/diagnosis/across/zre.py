@@ -23,7 +23,7 @@ NODE = re.compile(r": node (.*?)(?:, \S+ port \d+)?$")
 
 
 class Node(NamedTuple):
-    """A node whose beacons ceased without a farewell, and its endpoint."""
+    """A ZRE node whose beacons stopped without a goodbye beacon, and the endpoint of its mailbox."""
 
     name: str
     endpoint: Endpoint

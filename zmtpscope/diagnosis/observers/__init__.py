@@ -1,1 +1,1 @@
-"""Observers of one connection."""
+"""Observers: each follows one aspect of a single connection."""

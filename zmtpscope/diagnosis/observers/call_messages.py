@@ -1,4 +1,5 @@
-"""Messages that are calls or replies: zerorpc, aiozmq, JSON-RPC 2.0, Jupyter, objects with a method, and MDP."""
+"""Recognise messages that are remote calls or replies, in these protocols: zerorpc, aiozmq, JSON-RPC 2.0, Jupyter, MDP,
+and objects with a method."""
 
 from __future__ import annotations
 
@@ -49,9 +50,10 @@ WORK = "work"
 
 
 class Call(NamedTuple):
-    """A call, or a reply (`replies`; None: a reply if the other side has made that call).
+    """A remote call, or a reply to one.
 
-    A reply without an id belongs to the oldest call. `error` is the text of an error.
+    `replies` is True for a reply, and None if only the context decides: it is a reply if the other side has made a call
+    with this id. A reply without an id belongs to the oldest call. `error` is the text of the error in a reply.
     """
 
     id: str | None
@@ -67,7 +69,10 @@ UNKNOWN = Call(None, "", None)
 
 
 def calls_of(run: MessageTable, *, are_read: bool) -> Iterator[tuple[int, Call]]:
-    """Yield calls and replies with their rows. Unless `are_read`, there are no JSON objects with a method."""
+    """Yield the row of each message that is a call or reply, with the call.
+
+    Unless `are_read`, JSON was not parsed, so objects with a method are not found.
+    """
     rows = range(len(run.first))
     if MDP_SIZE in run.sizes and (b"MDPC0" in run.data or b"MDPW0" in run.data):
         for row in rows:
@@ -98,7 +103,7 @@ def _of_payload(made: Dissected) -> Call | None:
 
 
 def _of_jupyter(fields: dict[str, Any]) -> Call | None:
-    """Return a Jupyter request, which may take long, or its reply."""
+    """Return the call of a Jupyter request, which may take long, or of its reply; None for other messages."""
     kind, parent, content = str(fields.get("msg_type")), fields.get("parent"), fields.get("content")
     if kind.endswith("_reply") and isinstance(parent, dict) and isinstance(content, dict):
         texts = content.get("ename"), content.get("evalue")
@@ -110,7 +115,7 @@ def _of_jupyter(fields: dict[str, Any]) -> Call | None:
 
 
 def _of_object(fields: dict[Any, Any]) -> Call:
-    """Return the id, and method or error, of an object of an own protocol."""
+    """Return a call with the id, and the method or error, of an object in an unknown protocol."""
     members = {key if isinstance(key, str) else _text(key): value for key, value in fields.items() if _is_text(key)}
     ids = (value for key, value in members.items() if ID.fullmatch(key) and isinstance(value, str | bytes | int))
     names = (members[key] for key in METHODS if _is_text(members.get(key)))
@@ -124,7 +129,7 @@ def _of_object(fields: dict[Any, Any]) -> Call:
 
 
 def error_of(members: dict[str, Any]) -> str | None:
-    """Return the text of an object's error or failed status, or None."""
+    """Return the text of the error or failed status that an object contains, or None."""
     for key, value in members.items():
         if ERRORS.fullmatch(key) and value and (isinstance(value, dict) or _is_text(value)):
             return shown_error([value.get(each) for each in TEXTS] if isinstance(value, dict) else [value])
@@ -146,7 +151,10 @@ def _is_zerorpc(fields: list[Any]) -> bool:
 
 
 def _of_zerorpc(header: dict[str, Any], name: str | bytes, arguments: Any) -> Call | None:
-    """Return the call or reply of a zerorpc event. Any event of a call counts as a reply: the server works on it."""
+    """Return the call or reply that a zerorpc event is, or None.
+
+    Any later event of a call counts as a reply, because it shows that the server works on the call.
+    """
     own, asked = header["message_id"], header.get("response_to")
     if isinstance(asked, bytes | str):
         error = shown_error(arguments[:2]) if name in (ERROR, ERROR.encode()) and isinstance(arguments, list) else None
@@ -158,7 +166,7 @@ def _of_zerorpc(header: dict[str, Any], name: str | bytes, arguments: Any) -> Ca
 
 
 def _of_json_rpc(fields: dict[str, Any]) -> Call | None:
-    """Return the call or reply of a JSON-RPC object; None for a notification, which has no id.
+    """Return the call or reply that a JSON-RPC object is; None for a notification, which has no id.
 
     An error without an id replies to a call that the server could not read or pass on.
     """
@@ -173,7 +181,7 @@ def _of_json_rpc(fields: dict[str, Any]) -> Call | None:
 
 
 def _of_mdp(run: MessageTable, row: int) -> Call | None:
-    """Return the request or final reply of MDP, or None."""
+    """Return the request or the final reply that an MDP message is, or None."""
     frames = [run.head(frame) or b"" for frame in range(int(run.first[row]), int(run.last[row]) + 1)]
     header, *rest = frames[1:] if not frames[0] and len(frames) > 1 else frames
     is_from_broker = run.socket_type == "ROUTER"
@@ -193,9 +201,10 @@ def _of_mdp(run: MessageTable, row: int) -> Call | None:
 
 
 def _of_aiozmq(run: MessageTable, row: int) -> Call | None:
-    """Return a call of aiozmq (a header, the name, and arguments as an array and a map), or its reply.
+    """Return the call or reply that an aiozmq message is, or None.
 
-    The header contains two random numbers, id and time; that of a reply also whether it is an error.
+    A call consists of a header, the name, and arguments as an array and a map. The header contains two random numbers,
+    id and time; the header of a reply also whether it is an error.
     """
     first, last = int(run.first[row]), int(run.last[row])
     if last - first not in (1, 3):
@@ -220,12 +229,12 @@ def _request(name: bytes, body: list[bytes]) -> Call:
 
 
 def shown_name(text: str) -> str:
-    """Return the beginning of a name, escaped."""
+    """Return the first characters of the name of a call, escaped for output."""
     return to_text(text[:LONGEST_NAME].encode("utf-8", "backslashreplace"))
 
 
 def shown_error(texts: Iterable[Any]) -> str:
-    """Join the parts of an error, escaped."""
+    """Join the parts of an error message, escaped for output."""
     text = ": ".join(_text(each) for each in texts if isinstance(each, bytes | str) and each)
     return to_text(text[:LONGEST_ERROR].encode("utf-8", "backslashreplace"))
 

@@ -1,4 +1,5 @@
-"""Calls and their replies, matched by their ids, or else by order, and kinds of messages, such as `get` and `set`."""
+"""Remote calls matched with their replies, by ids or else by order, and the kinds of messages, such as
+`get` and `set`."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ KINDS_LEARNED = 32
 
 
 class Kinds:
-    """Follows the kinds of both sides."""
+    """Learns which kinds of messages each side answers. The kind is the command at the start of a message, such as
+    `get`."""
 
     def __init__(self, observed: ObservedConnection) -> None:
         self.observed = observed
@@ -40,7 +42,7 @@ class Kinds:
 
     @property
     def is_over(self) -> bool:
-        """Whether the kinds of both sides are known."""
+        """Whether enough messages of both sides were read to know which kinds are answered."""
         return not self._turn and min(self._learned) >= KINDS_LEARNED
 
     def forget(self) -> None:
@@ -48,7 +50,7 @@ class Kinds:
             side.kinds = None
 
     def note_last(self, rows: Rows) -> None:
-        """Note the kinds of a side's last messages, which the other side has not answered."""
+        """Store the kinds of each side's last messages, after which the other side has sent nothing."""
         for number, side in enumerate(self.observed.sides):
             if side.kinds is None and rows.sides[number]:
                 side.kinds = ObservedKinds(first=rows.first_frames(number, 0, 1)[0].kind)
@@ -59,7 +61,7 @@ class Kinds:
                 side.kinds.since = (*before, *recent)[-MAX_RECENT:]
 
     def _wanted(self, side: int) -> int:
-        """Return how many more messages of a side show its kinds."""
+        """Return how many more messages of a side must be read to know its kinds."""
         return KINDS_LEARNED - self._learned[side]
 
     def learn_rows(self, rows: Rows) -> None:
@@ -69,7 +71,7 @@ class Kinds:
             self.learn(rows, side, begin, end)
 
     def learn(self, rows: Rows, side: int, begin: int, end: int) -> None:
-        """Process a turn of a side, with messages at these positions."""
+        """Count the kinds of successive messages of a side, at the positions `begin` until before `end` of `rows`."""
         if side != self._side:
             if self._side is not None:
                 observed = self.observed.sides[self._side].kinds
@@ -85,7 +87,7 @@ class Kinds:
 
 
 class CallObserver(Observer):
-    """Follows calls, and kinds of messages where both sides send at any time."""
+    """Matches calls with replies, and learns the kinds of messages, between sockets that both send at any time."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
@@ -129,14 +131,14 @@ class CallObserver(Observer):
             self._take(Moment.of_row(run, row, rows.files), side, call)
 
     def _calls_of(self, run: MessageTable) -> Iterable[tuple[int, Call]]:
-        """Return calls and replies, each with its row."""
+        """Return the row of each message of one sender that is a call or reply, with the call."""
         calls = calls_of(run, are_read=self._has_methods)
         are_replies = run.socket_type == "REP" or run.peer_socket_type == "REQ"
         errors = dict(errors_in(run)) if are_replies else {}
         return _with_errors(calls, errors).items() if errors else calls
 
     def _learn(self, rows: Rows) -> None:
-        """Process all messages while their first frames may show ids."""
+        """Process all messages of a batch, as long as their first frames may contain ids of an unknown protocol."""
         known = [_by_position(rows, side) for side in (0, 1)]
         for side, begin, end, _, _ in rows.turns:
             if self._kinds.is_over and self._ids.is_over and not any(known):
@@ -154,7 +156,7 @@ class CallObserver(Observer):
                         self._take(moment, each.side, each.call)
 
     def _take_room(self) -> None:
-        """Reserve memory for the messages held."""
+        """Reserve memory for the messages that are kept until it is known whether they have ids."""
         needed = HELD * len(self._ids.held)
         if needed > self._held and not self.room.take(self.observed, needed - self._held):
             self._ids.give_up()
@@ -180,7 +182,7 @@ class CallObserver(Observer):
             self._call(caller.calls, call.id, OpenCall(moment, call.name, call.needs_reply))
 
     def _role(self, number: int, call: Call) -> Call:
-        """Decide whether a message is a call or a reply."""
+        """Return the call with `replies` decided: whether the message of side `number` is a call or a reply."""
         if call.replies is not None:
             return call
         if self.observed.sides[number].socket_type == "REQ":
@@ -193,7 +195,7 @@ class CallObserver(Observer):
         return call._replace(replies=other.calls is not None and call.id in other.calls.open)
 
     def _forget(self, caller: ObservedSide) -> None:
-        """Forget the oldest call that needs no reply."""
+        """Drop the oldest call of a side that needs no reply, to make room."""
         calls, pending = caller.calls, caller.pending_calls
         oldest = None if calls is None else next((id_ for id_ in calls.open if id_ not in pending), None)
         if calls is not None and oldest is not None:
@@ -201,7 +203,7 @@ class CallObserver(Observer):
             self.room.give_back(self.observed, OCTETS)
 
     def _call(self, calls: ObservedCalls, id_: str, call: OpenCall) -> None:
-        """Remember a call with a name. An earlier call with its id has had its reply."""
+        """Store an open call with its id. If the id is in use, the earlier call must have had its reply."""
         before = calls.open.get(id_)
         if not call.name:
             if before is not None:
@@ -217,7 +219,8 @@ class CallObserver(Observer):
 
 
 def _with_errors(calls: Iterable[tuple[int, Call]], errors: dict[int, str]) -> dict[int, Call]:
-    """Return calls and errors by row, in order; of a broker's message and its body, the message counts."""
+    """Return calls, and replies with an error, by row in order. If a broker's message and its body both are calls, the
+    message counts."""
     found = dict(reversed([*calls]))
     for row, error in errors.items():
         call = found.get(row, UNKNOWN)
@@ -226,7 +229,7 @@ def _with_errors(calls: Iterable[tuple[int, Call]], errors: dict[int, str]) -> d
 
 
 def _by_position(rows: Rows, side: int) -> dict[int, Call]:
-    """Return the calls and replies of a side that are known by their payloads, by position."""
+    """Return the calls and replies of a side that its payload dissectors recognised, by position in the batch."""
     found = {
         (number, row): call
         for number, run in enumerate(rows.sides[side])

@@ -27,13 +27,13 @@ STEP = EXACT // STEPS
 
 @compiled.where_possible
 def logarithms(durations: Iterable[int]) -> list[int]:
-    """Return `EXACT` times the logarithm (base 2) of each duration, rounded; 0 below 2."""
+    """Return the logarithm (base 2) of each duration times `EXACT`, rounded; 0 for durations below 2 ns."""
     return [round(log2(duration) * EXACT) if duration > 1 else 0 for duration in durations]
 
 
 @dataclass(slots=True)
 class Distribution:
-    """Durations (ns) with exact minimum and maximum, counted in steps of 4.4 %."""
+    """A distribution of durations (ns) in bounded memory: exact minimum and maximum, and counts in steps of 4.4 %."""
 
     count: int = 0
     least: int | None = None
@@ -42,7 +42,7 @@ class Distribution:
     """Durations by step; a step begins at 2^(step / `STEPS`) ns."""
 
     def add(self, durations: Sequence[int], trend: Trend | None = None) -> None:
-        """Add durations, also to a trend."""
+        """Add durations (ns) to the distribution, and to `trend` if it is given."""
         if not durations:
             return
         self.count += len(durations)
@@ -63,7 +63,8 @@ class Distribution:
             self.steps[step] = self.steps.get(step, 0) + count
 
     def quantile(self, part: float) -> int | None:
-        """Return the duration that the fraction `part` (0 to 1) does not exceed."""
+        """Return the duration (ns) below which the fraction `part` of all durations lies, for example the median for
+        0.5."""
         if self.least is None or self.most is None:
             return None
         left = part * self.count
@@ -74,7 +75,7 @@ class Distribution:
         return self.most
 
     def above(self, duration: int) -> int:
-        """Return the number of longer durations, exact to a step."""
+        """Return the number of durations above `duration` (ns), exact to a step of 4.4 %."""
         step = logarithms([duration])[0] // STEP
         return sum(count for each, count in self.steps.items() if each > step)
 
@@ -93,8 +94,11 @@ MAX_GROUPS = 32
 
 @dataclass(slots=True)
 class Trend:
-    """Durations (ns) in groups of `size` successive ones, each as the sum of logarithms (base 2), in which a few long
-    durations count little. `rest` is the sum of the last, incomplete group."""
+    """How durations (ns) develop: their geometric mean in groups of `size` successive ones.
+
+    Each group is stored as the sum of logarithms (base 2), so that a few long durations count little. `rest` is the sum
+    of the last, incomplete group.
+    """
 
     size: int = 1
     groups: list[float] = field(default_factory=list)
@@ -109,7 +113,8 @@ class Trend:
         self.add_logarithms(logarithms(durations))
 
     def add_logarithms(self, logarithms: Sequence[int]) -> None:
-        """Add durations. The result does not depend on how they are divided into calls."""
+        """Add durations as results of `logarithms`. The groups do not depend on the division into calls of
+        this method."""
         begin, stop = 0, len(logarithms)
         while begin < stop:
             end = min(begin + self.size - self.rest_count, stop)

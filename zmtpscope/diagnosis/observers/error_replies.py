@@ -1,4 +1,5 @@
-"""Replies with an error: text such as `ERROR: busy`, status frames, JSON objects, and pickled exceptions."""
+"""Find replies that report an error: a text such as `ERROR: busy`, a status frame, a JSON object, or a pickled
+exception."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ FAILED = re.compile(r"\('(?:error|err|fail|failed|exception)'[,)]", re.IGNORECAS
 
 
 def errors_in(run: MessageTable) -> Iterator[tuple[int, str]]:
-    """Yield rows with an error, and its text."""
+    """Yield the row of each message that reports an error, with the text of the error."""
     rows = range(len(run.first))
     for row in np.unique(run.first.searchsorted(beginnings(run), "right") - 1).tolist():
         text = _of_text(run, row)
@@ -58,12 +59,13 @@ def errors_in(run: MessageTable) -> Iterator[tuple[int, str]]:
 
 @compiled.where_possible
 def beginnings(run: MessageTable) -> list[int]:
-    """Return the frames that begin like a status or a text of an error."""
+    """Return the indexes of frames that may be an error, because they begin like a status or the text of an error."""
     return [frame for frame in range(len(run.sizes)) if BEGINNING.match(run.head(frame, HEAD) or b"")]
 
 
 def _of_text(run: MessageTable, row: int) -> str | None:
-    """Return the text of the first status, with the next frame, or of the first error."""
+    """Return the error that a message of text frames reports, or None: a status with the next frame, or the text of an
+    error."""
     first, last = int(run.first[row]), int(run.last[row])
     frames = [run.head(frame, HEAD) or b"" for frame in range(first, min(last + 1, first + MAX_FRAMES))]
     for place, frame in enumerate(frames):
@@ -94,7 +96,8 @@ def _of_payload(made: Dissected) -> str | None:
 
 
 def _of_part(part: Any) -> str | None:
-    """Return the error of an object, or of an array that begins with an exception's name."""
+    """Return the error that a decoded value reports, or None: an object, or an array that begins with the name of an
+    exception."""
     if isinstance(part, dict):
         return error_of(part)
     if isinstance(part, list) and part and isinstance(part[0], str) and CLASS.fullmatch(part[0]):

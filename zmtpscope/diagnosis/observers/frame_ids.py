@@ -1,5 +1,7 @@
-"""The first frames of messages, and ids of requests of unknown protocols in them, which replies repeat: a counter or a
-UUID in a frame of its own, at the start of a frame, or in a JSON object without a method."""
+"""Find ids of requests in unknown protocols: octets in the first frames of requests that replies repeat.
+
+An id is a counter or a UUID, as a frame of its own, at the start of a frame, or in a JSON object without a method.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ class FirstFrames(NamedTuple):
 
     @property
     def kind(self) -> bytes:
-        """Return the command at the start of the body, or an empty string."""
+        """Return the kind of the message: the command at the start of its body, or an empty string."""
         if len(self.body) == 1:
             return self.body
         found = MEMBER.search(self.body) if self.body.startswith(b"{") else None
@@ -82,7 +84,10 @@ HELD = 900
 
 
 class Sent(NamedTuple):
-    """A message, and the call according to its payload. The frame `MAX_FRAMES` is the id in its payload."""
+    """A message with its first frames, and the call that its payload is.
+
+    The frame with the number `MAX_FRAMES` stands for an id inside of the payload.
+    """
 
     side: int
     first: FirstFrames
@@ -94,14 +99,14 @@ class Sent(NamedTuple):
         return cls(side, first, (*first.frames, None if call.id is None else call.id.encode()), call)
 
     def id_at(self, frame: int, is_start: bool) -> bytes | None:
-        """Return a frame that may be an id, or the octets of an id at its start, or None."""
+        """Return the octets of a possible id, or None: the whole frame `frame`, or its start if `is_start`."""
         found = self.frames[frame] if frame < len(self.frames) else None
         if not found or (is_start and len(found) <= LONG_ID):
             return None
         return found[:LONG_ID] if is_start else found
 
     def kind(self, of_id: int) -> str:
-        """Return the word at the start of the first other frame, or an empty string."""
+        """Return the word at the start of the first frame other than the id (frame `of_id`), or an empty string."""
         frames = enumerate(self.frames[:MAX_FRAMES])
         frame = next((each for place, each in frames if place != of_id and each != b""), None)
         word = WORD.match(frame or b"")
@@ -109,7 +114,10 @@ class Sent(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The frames with the id, in messages of `asker` and of the other side; `is_start`: more follows it."""
+    """Where ids are: in frame `of_request` of messages of the side `asker`, and in frame `of_reply` of the other side.
+
+    `is_start`: the id is the start of its frame.
+    """
 
     asker: int
     of_request: int
@@ -121,7 +129,7 @@ class Places(NamedTuple):
 
 
 class FrameIds:
-    """Finds the frames with ids in the first messages of both sides."""
+    """Finds out which frames contain ids, from the first messages of both sides."""
 
     def __init__(self) -> None:
         self.held: list[Sent] = []
@@ -135,7 +143,7 @@ class FrameIds:
         """Messages of each side that repeat one of the other side."""
 
     def take(self, sent: Sent) -> list[Sent]:
-        """Return the messages, in order, of which it is now known whether they have an id."""
+        """Add a message. Return the messages kept so far, in order, once it is known which frames are ids."""
         if self.places is not None:
             return [self._with_id(sent, self.places)]
         self.held.append(sent)
@@ -149,7 +157,7 @@ class FrameIds:
         return [self._with_id(each, self.places) for each in self._release()]
 
     def give_up(self) -> list[Sent]:
-        """Stop the search, and return the messages held."""
+        """End the search without a result, and return the messages kept so far."""
         self.is_over = True
         return self._release()
 
@@ -167,7 +175,7 @@ class FrameIds:
         return sent._replace(call=sent.call._replace(id=id_.hex(), name=name, replies=replies))
 
     def _find(self, last: Sent) -> Places | None:
-        """Return the places of ids if the last message completes the evidence."""
+        """Return the frames with ids, if the messages up to `last` are enough evidence, otherwise None."""
         own, others = (self._values[side] for side in (last.side, 1 - last.side))
         found = product((False, True), [place for place, frame in enumerate(last.frames) if frame])
         values = {place: id_ for place in found if (id_ := last.id_at(place[1], place[0])) is not None}
@@ -181,7 +189,8 @@ class FrameIds:
         return next(filter(self._are_ids, places), None)
 
     def _are_ids(self, places: Places) -> bool:
-        """Whether the other side repeats enough values that the asker sent once, and few others."""
+        """Whether the octets at these places are ids: the other side repeats enough values that occur once, and few
+        others."""
         asked, replied, again, strange = dict[bytes, int](), dict[bytes, int](), set[bytes](), 0
         for sent in self.held:
             id_ = places.id_of(sent)
@@ -204,6 +213,10 @@ class FrameIds:
 
 
 def _are_prompt(asked: dict[bytes, int], replied: dict[bytes, int]) -> bool:
-    """Whether ids are repeated soon: two sides that both count do so at any time."""
+    """Whether replies repeat values much sooner than requests follow each other, as for ids.
+
+    If both sides merely count their messages, equal numbers are at any distance in time. Both arguments map a value to
+    the time (ns) of its message.
+    """
     between = (max(asked.values()) - min(asked.values())) / len(asked)
     return PROMPT * median(ns - asked[id_] for id_, ns in replied.items()) <= between

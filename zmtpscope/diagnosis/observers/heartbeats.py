@@ -1,12 +1,12 @@
-"""PINGs and their PONGs (wire.md 10.3): latency, and PINGs without answer.
+"""PINGs matched with their PONGs (wire.md 10.3): latency, and PINGs without an answer.
 
-A PONG repeats the context of its PING. A hole may delay one side, so a PONG without PING is kept for a second. Open
-PINGs are not reported if octets are missing.
+A PONG repeats the context of its PING. A hole may delay one side, so a PONG without PING is kept for a second. If
+octets are missing, pending PINGs are not reported.
 
-A PONG after the end of the asker (its first FIN or RST) answers nothing: a stopped process answers all PINGs when it
-continues, but its peer gave up long before. So the next PING, which shows that the asker still existed, or the end of
-the connection decides a PING with a late PONG. A late PONG that is answered with RST also followed that end: if nothing
-gets through, FIN waits after the data sent before.
+A PONG counts only if it came before the side that sent the PING ended (its first FIN or RST). A stopped process answers
+all PINGs when it continues, but its peer gave up long before. So a PING with a late PONG is decided by the next PING,
+which shows that its sender still exists, or by the end of the connection. A late PONG that is answered with RST came
+after that end, too: if nothing gets through, FIN waits after the data sent before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FROM_PING = [*(field.name for field in (*COMMON, *STREAM) if field.name != "reco
 
 
 class Heartbeat(NamedTuple):
-    """A PING, and its outcome as of the segment `ordinal`."""
+    """A PING with its PONG or None. The outcome (answered, unanswered, open) was decided at the segment `ordinal`."""
 
     ping: Record
     pong: Record | None
@@ -50,7 +50,7 @@ class Heartbeat(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class HeartbeatTable(DerivedTable):
-    """Heartbeats in the order of their decisions."""
+    """Derived `heartbeat` records, in the order in which they were decided."""
 
     heartbeats: Sequence[Heartbeat]
 
@@ -68,21 +68,21 @@ class HeartbeatTable(DerivedTable):
 
 
 class Undecided(NamedTuple):
-    """A PING without outcome, and its facts for rules."""
+    """A PING whose outcome is not known yet: its record, and its observation for rules."""
 
     ping: Record
     observed: ObservedPing
 
 
 class Spoken(NamedTuple):
-    """Start and end times of a side's commands or messages."""
+    """Times (ns) at which commands or messages of a side began and ended."""
 
     begins: Int64 | tuple[int]
     ends: Int64 | tuple[int]
 
 
 class Asker:
-    """PINGs of one side, and their PONGs."""
+    """The PINGs of one side, and the PONGs that answer them."""
 
     def __init__(self) -> None:
         self.open: list[Undecided] = []
@@ -123,7 +123,7 @@ class HeartbeatObserver(Observer):
 
     @property
     def _is_idle(self) -> bool:
-        """Whether there is nothing to decide."""
+        """Whether no PING is pending on either side."""
         one, other = self.askers
         return not (self.taken or one.open or one.late or other.open or other.late)
 
@@ -213,7 +213,7 @@ class HeartbeatObserver(Observer):
         self._decide(number, each.ping, pong, "answered", ordinal)
 
     def _end_late(self, number: int, asker: Asker, ordinal: int) -> None:
-        """Decide late PONGs at the end of the connection."""
+        """Decide the outcome of PINGs with a late PONG, at the end of the connection."""
         values = self.observed.values
         assert values is not None
         fin, rst = values[f"fin_ns_{number}"], values[f"rst_ns_{number}"]
@@ -234,7 +234,7 @@ class HeartbeatObserver(Observer):
                 side.heartbeats.waiting = [each.observed for each in asker.open[:MAX_WAITING]]
 
     def _give_up(self, ordinal: int) -> None:
-        """Drop open PINGs, whose PONGs may be in missing octets."""
+        """Drop pending PINGs, because octets are missing that may contain their PONGs."""
         for number, asker in enumerate(self.askers):
             for each, pong in asker.late:
                 self._answer(number, each, pong, ordinal)
@@ -273,7 +273,7 @@ def _rtt(ping: Record, pong: Record) -> int:
 
 
 def _hear(waiting: Sequence[Undecided], spoken: Sequence[Spoken]) -> None:
-    """Note data of the other side after the open PINGs."""
+    """Store in each pending PING the first data that its peer sent after it."""
     if not waiting or not spoken:
         return
     begins, ends = (np.concatenate(times) for times in zip(*spoken, strict=True))
@@ -297,7 +297,7 @@ REPLY_NS = 20 * MILLISECOND
 
 
 def open_pings(connection: ObservedConnection, asker: int, end: int) -> list[ObservedPing]:
-    """Return a side's PINGs, oldest first, after which the other side sent nothing until `end`."""
+    """Return the PINGs of side `asker` after which the other side sent nothing until `end` (ns), oldest first."""
     heartbeats = connection.sides[asker].heartbeats
     if heartbeats is None:
         return []
@@ -308,7 +308,7 @@ def open_pings(connection: ObservedConnection, asker: int, end: int) -> list[Obs
 
 
 def waits_in_vain(connection: ObservedConnection, asker: int, end: int) -> bool:
-    """Whether a side that gave up at `end` had waited `MANY_TIMES` the longest latency for a PONG."""
+    """Whether a side that closed at `end` (ns) waited long enough for a PONG: `MANY_TIMES` the longest latency."""
     heartbeats, pings = connection.sides[asker].heartbeats, open_pings(connection, asker, end)
     if heartbeats is None or not pings:
         return False
@@ -316,7 +316,8 @@ def waits_in_vain(connection: ObservedConnection, asker: int, end: int) -> bool:
 
 
 def is_past_ttl(connection: ObservedConnection, asker: int, end: int) -> bool:
-    """Whether the TTL of a side's last PING, after which it sent no data, had just expired at `end`."""
+    """Whether a connection ended when a TTL expired: `end` (ns) is the TTL after the last PING of a side that then sent
+    nothing."""
     side = connection.sides[asker]
     if side.heartbeats is None or not side.heartbeats.ttl_ms or side.last_ns is None:
         return False

@@ -1,6 +1,6 @@
-"""Pairs messages of ROUTER and DEALER by order: the client's n-th with the listener's n-th.
+"""Pair the messages of ROUTER and DEALER by order: the n-th of the client with the n-th of the listener.
 
-They are requests and replies only if the listener replies to each message in order, which rules must find likely.
+They are requests and replies only if the listener replies to each message in order, which rules must show to be likely.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_WAITING = 8192
 
 
 class Came(NamedTuple):
-    """Ordinals, ends and packets of a side's messages."""
+    """Columns about the messages of a side: ordinals, times of the last octets (ns), and packet references."""
 
     orders: Column
     ends: Column

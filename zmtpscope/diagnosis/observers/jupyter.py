@@ -43,7 +43,7 @@ class JupyterObserver(Observer):
             observed.busy_with = asked[:LONGEST_ID] if isinstance(asked, str) else None
 
     def _respond(self, observed: ObservedJupyter, id_: str, ns: int) -> None:
-        """Remember a response; without room, it replaces the oldest one."""
+        """Store the time (ns) of a response to the request `id_`. If there is no room, it replaces the oldest one."""
         observed.response_count += 1
         is_known = observed.responses.pop(id_, None) is not None
         has_room = is_known or (len(observed.responses) < MAX_IDS and self.room.take(self.observed, OCTETS))

@@ -1,4 +1,4 @@
-"""Messages with an envelope, and replies matched with requests."""
+"""Match replies with requests by their envelopes: the frames before the empty delimiter frame."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Envelope = tuple[bytes, ...]
 class MessageRow(NamedTuple):
     """A message with an envelope.
 
-    `order` is the segment that completed it; `packet` and `time` are of its first octet. All earlier data of its side
-    was captured by `captured`.
+    `order` is the segment that completed it; `packet` and `time` (ns) are those of its first octet. By the time
+    `captured` (ns), all earlier data of its side was captured. `content` is a checksum.
     """
 
     order: int
@@ -54,9 +54,10 @@ by_time = attrgetter("time")
 
 @compiled.where_possible
 def enveloped(run: MessageTable, side: int, captured: int, addressed: bool) -> list[MessageRow]:
-    """Return the messages with an empty frame that others follow.
+    """Return the messages of one sender that have an empty delimiter frame with frames after it.
 
-    `addressed` requires an address before the empty frame. All earlier data of the side was captured by `captured`.
+    `addressed`: only messages with an address frame before the delimiter. By the time `captured` (ns), all earlier data
+    of the side was captured.
     """
     sizes, bodies, flags = run.sizes.tolist(), run.bodies.tolist(), run.flags.tolist()
     there = [min(size, max(run.end - body, 0)) for size, body in zip(sizes, bodies, strict=True)]
@@ -102,9 +103,9 @@ def _next_empty(sizes: list[int], first: int, last: int) -> int:
 
 @compiled.where_possible
 def content_of(run: MessageTable, row: int, is_work: bool = False) -> int:
-    """Return a checksum of the kept frames after the delimiter, and of their sizes; never 0.
+    """Return a checksum of the frames after the delimiter, as far as they are kept, and of their sizes; never 0.
 
-    In work of a REQ, the client's envelope is skipped, too.
+    `is_work`: a ROUTER sends the message to a worker, so the envelope of the client comes first and is skipped, too.
     """
     begin, sizes = _content(run, row)
     skipped = _next_empty(sizes, 0, len(sizes) - 1) + 1 if is_work else 0
@@ -115,13 +116,13 @@ def content_of(run: MessageTable, row: int, is_work: bool = False) -> int:
 
 
 def only_frame(run: MessageTable, row: int) -> bytes | None:
-    """Return the only frame after the delimiter, if there is one and it was kept."""
+    """Return the frame after the delimiter, if it is the only one and was kept, otherwise None."""
     frame, sizes = _content(run, row)
     return run.head(frame) if len(sizes) == 1 else None
 
 
 def _content(run: MessageTable, row: int) -> tuple[int, list[int]]:
-    """Return the first frame after the delimiter, and the sizes from there on."""
+    """Return the index of the first frame after the delimiter, and the sizes of all frames from there on."""
     first, last = int(run.first[row]), int(run.last[row])
     sizes = run.sizes[first : last + 1].tolist()
     begin = _next_empty(sizes, 0, last - first) + 1
@@ -129,14 +130,14 @@ def _content(run: MessageTable, row: int) -> tuple[int, list[int]]:
 
 
 class Anew(NamedTuple):
-    """When an asker asked again before a reply, and the segment that shows this."""
+    """A client repeated its request before a reply came: when (ns), and at which segment."""
 
     captured: int
     order: int
 
 
 class OpenRequests:
-    """Unanswered requests of one asker, by number, in order."""
+    """The unanswered requests of one side, numbered in order."""
 
     def __init__(self) -> None:
         self.rows: OrderedDict[int, MessageRow] = OrderedDict()
@@ -152,14 +153,15 @@ class OpenRequests:
         return len(self.rows)
 
     def latest(self) -> int:
-        """Return the capture time of the newest open request, or 0."""
+        """Return the time (ns) of the newest unanswered request, or 0."""
         return self.rows[next(reversed(self.rows))].captured if self.rows else 0
 
     def oldest(self, count: int) -> list[MessageRow]:
         return [self._forget(number) for number in [*islice(self.rows, count)]]
 
     def given_up(self, time: int) -> tuple[list[MessageRow], list[Anew]]:
-        """Forget requests whose asker asked again before a time; return them with these events."""
+        """Remove requests whose client sent another one before `time` (ns). Return them, each with the event that shows
+        it."""
         numbers: list[tuple[int, Anew]] = []
         while self.anew and self.anew[first := next(iter(self.anew))].captured < time:
             numbers.append((first, self.anew.pop(first)))
@@ -179,12 +181,12 @@ class OpenRequests:
         return self.rows[number].captured
 
     def last_before(self, same: deque[int], captured: int) -> int:
-        """Return the index of the newest request until a time, or 0."""
+        """Return the index in `same` of the newest request that was captured by the time `captured` (ns), or 0."""
         return max(0, bisect_right(same, captured, key=self._captured_of) - 1)
 
 
 class Paired(NamedTuple):
-    """Requests, and their replies. `late`: the asker had asked again before the reply."""
+    """Requests with their replies, row by row. `late`: the client had repeated the request before the reply came."""
 
     requests: list[MessageRow]
     replies: list[MessageRow]
@@ -195,11 +197,11 @@ class Paired(NamedTuple):
 def pair(
     waiting: OpenRequests, messages: Sequence[MessageRow], asker: int, in_order: bool
 ) -> tuple[Paired, list[MessageRow]]:
-    """Match messages of both sides, in order of capture, with `waiting`, by envelope; also return replies without
-    request.
+    """Match requests with replies by envelope. Return the pairs, and the replies without a request.
 
-    A reply answers the oldest request if replies are `in_order`. Otherwise it answers the newest one: an asker that
-    asks again no longer waits for older ones.
+    `waiting` are the unanswered requests so far, and `messages` the next messages of both sides, in order of capture;
+    side `asker` sends requests. If `in_order`, a reply answers the oldest request with its envelope. Otherwise it
+    answers the newest one: a client that repeats a request no longer waits for the older one.
     """
     paired, early = Paired([], [], []), list[MessageRow]()
     rows, by_key = waiting.rows, waiting.by_key

@@ -1,6 +1,6 @@
-"""Facts about each connection, for comparisons with others and for diagnoses.
+"""Observations of each connection, for rules and for comparisons with other connections.
 
-All memory is bounded; facts without room are counted.
+Memory is bounded; observations for which there is no room are only counted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FALLBACK, ZWS_RESPONSE = Form.PSEUDO_SIGNATURE.value, Form.ZWS_RESPONSE.value
 
 @dataclass(slots=True, eq=False)
 class ObservedFinding:
-    """A finding on a side; `ref` and `moment` are of its first occurrence.
+    """A finding about one side, with the number of its occurrences. `ref` and `moment` are of the first one.
 
     `duration_ns` (0: unknown) and `answer` are fields of findings about attempts to connect.
     """
@@ -71,9 +71,10 @@ class ObservedFinding:
 
 @dataclass(slots=True, eq=False)
 class ObservedStall:
-    """`count` times during which a side could not send because its peer accepted no data, `duration_ns` in all.
+    """Times during which a side could not send, because the receive window of its peer was closed.
 
-    The last one ended at `end_ns` as `until` shows, or was last observed then.
+    There were `count` times, of `duration_ns` in total. `until` shows how the last one ended, at `end_ns`, or that it
+    continues; then `end_ns` is the last packet that shows it.
     """
 
     moment: Moment
@@ -95,10 +96,11 @@ class ObservedStall:
 
 @dataclass(slots=True, eq=False)
 class ObservedOutage:
-    """`count` times during which a side sent the same octets, from `offset` on, or keepalive probes, without an
-    acknowledgment, `duration_ns` in all.
+    """Times during which a side repeated octets, from stream offset `offset` on, or keepalive probes, without an
+    acknowledgment.
 
-    The last one ended at `end_ns` as `until` shows, or was last observed then.
+    There were `count` times, of `duration_ns` in total. `until` shows how the last one ended, at `end_ns`, or that it
+    continues; then `end_ns` is the last packet that shows it.
     """
 
     moment: Moment
@@ -121,7 +123,7 @@ class ObservedOutage:
 
     @property
     def is_loss(self) -> bool:
-        """Whether these are single lost segments, acknowledged within a second."""
+        """Whether these are single lost segments, which TCP repeated and the peer acknowledged within a second."""
         return self.longest_ns < SECOND
 
     @classmethod
@@ -198,12 +200,15 @@ class ObservedSide:
 
     @property
     def pending_calls(self) -> dict[str, OpenCall]:
-        """Return the calls that need a reply, by their protocol or because others of their name got one, by id."""
+        """The calls without a reply that need one, by id.
+
+        A call needs a reply by its protocol, or because other calls with its name received one.
+        """
         calls = {} if self.calls is None else self.calls.open
         return {id_: call for id_, call in calls.items() if call.needs_reply or call.name in self.replies}
 
     def replied(self, name: str, error: str | None, moment: Moment) -> None:
-        """Count a reply to a call of this side; without `error` it succeeded."""
+        """Count a reply to a call of this side with the name `name`. `error` is the error in the reply, or None."""
         if name not in self.replies and len(self.replies) < MAX_NAMES:
             self.replies[name] = ObservedReplies()
         if name in self.replies:
@@ -225,13 +230,16 @@ class Ends(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name client and endpoint: `10.0.0.2 at 10.0.0.1:5555`."""
+        """The name of client and endpoint for a diagnosis: `10.0.0.2 at 10.0.0.1:5555`."""
         return f"{self.client} at {host_port(*self.endpoint)}"
 
 
 @dataclass(slots=True, eq=False)
 class ObservedConnection:
-    """A ZMTP connection. `stream` is of side 0; `values` are the fields of its record once it has ended."""
+    """The observations of one ZMTP connection.
+
+    `stream` is the stream of side 0. `values` are the fields of the connection's record, or None while it is open.
+    """
 
     stream: Stream
     sides: tuple[ObservedSide, ObservedSide]
@@ -263,7 +271,7 @@ class ObservedConnection:
 
     @classmethod
     def of(cls, stream: Stream, moment: Moment) -> ObservedConnection:
-        """Return a connection with its first record."""
+        """Return the observations of a new connection, whose first record is at `moment`."""
         if stream.side != 0:
             stream = stream.turned() if stream.side else stream._replace(side=0)
         sides = ObservedSide(stream.src_ip, stream.src_port), ObservedSide(stream.dst_ip, stream.dst_port)
@@ -272,7 +280,7 @@ class ObservedConnection:
         return found
 
     def listen(self, listener: int) -> None:
-        """Set the side that accepted the connection."""
+        """Set which side listens: it accepted the connection."""
         self.listener, self.client, self.server = listener, self.sides[1 - listener], self.sides[listener]
         self.endpoint = self.server.ip, self.server.port
         self.ends = Ends(self.client.ip, self.endpoint)
@@ -291,12 +299,13 @@ class ObservedConnection:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether only 1.0 frames, which other protocols can resemble, suggest ZMTP."""
+        """Whether the connection may not be ZMTP: it has only frames of ZMTP 1.0, which other protocols can
+        resemble."""
         return self.values is not None and self.values["version"] == "1.0" and self.values["confidence"] != "proven"
 
     @property
     def is_whole(self) -> bool:
-        """Whether missing data was not sent: both directions were captured from the start, without gaps."""
+        """Whether the capture contains all data of the connection: both directions from the start, without gaps."""
         if self.values is None:
             return self.is_unbroken and all(side.greeting is not None for side in self.sides)
         return self.is_unbroken and self.values["opened_by"] is not None
@@ -307,7 +316,7 @@ class ObservedConnection:
         return f"{self.conn_id}///connection"
 
     def spoke(self, side: int, ns: int) -> None:
-        """Note the time of a complete message."""
+        """Store the time (ns) at which a message of a side was complete."""
         self.sides[side].note_time(ns)
         if ns > self.last_ns:
             self.last_ns = ns
@@ -334,7 +343,8 @@ def began(connection: ObservedConnection) -> int:
 
 
 def found_once(find: Callable[[ObservedConnection], Answer]) -> Callable[[ObservedConnection], Answer]:
-    """Cache a result of each ended connection for other rules."""
+    """Decorate a function of a connection: its result is cached for each ended connection, because several rules use
+    it."""
     name = find.__name__
 
     @wraps(find)
@@ -352,7 +362,7 @@ def found_once(find: Callable[[ObservedConnection], Answer]) -> Callable[[Observ
 
 
 def ref_of(record: Record) -> str:
-    """Return the id of a record, as in `refs`; missing values are empty."""
+    """Return the id of a record, as in `refs` of findings. Fields that the record lacks are empty in it."""
     own, stream = record.own, record.stream
     conn_id, side = (None, None) if stream is None else (stream.conn_id, stream.side)
     places = conn_id, side, own.get("source"), own.get("offset"), record.type
@@ -375,7 +385,7 @@ def _sender(connection: ObservedConnection, record: Record) -> ObservedSide:
 
 
 def _speaker(connection: ObservedConnection, record: Record) -> ObservedSide:
-    """Return the sender, and note that it has sent data."""
+    """Return the side that sent a record, and store the time as that of its last data."""
     side = _sender(connection, record)
     side.note_time(record.ts_ns)
     if record.ts_ns > connection.spoke_ns:
@@ -413,7 +423,7 @@ def _name(side: ObservedSide, values: dict[str, Any]) -> None:
 
 
 def _finding(connection: ObservedConnection, record: Record) -> None:
-    """Add or count a finding; of one id, keep the first finding of the worst severity."""
+    """Store or count a finding. Of several with the same id, the first one of the worst severity is kept."""
     values, side = record.own, None if record.stream is None else record.stream.side
     key, count = (values["id"], side), values["count"] or 1
     known = connection.findings.get(key)

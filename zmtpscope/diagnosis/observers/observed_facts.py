@@ -1,4 +1,4 @@
-"""Facts about one side of a connection."""
+"""Observations of one side of a connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from zmtpscope.records import empty_own
 
 @dataclass(slots=True, eq=False)
 class ObservedRequest:
-    """`content` is a checksum, or 0 if not computed."""
+    """A request. `content` is a checksum of its frames (0: not computed), and `end` the stream offset after its last
+    octet."""
 
     moment: Moment
     ref: str
@@ -28,7 +29,7 @@ class ObservedRequest:
 
 
 class Answered(NamedTuple):
-    """A request with the latency of its reply (ns)."""
+    """A request that received a reply, and the time (ns) that the reply took."""
 
     took: int
     request: ObservedRequest
@@ -72,8 +73,10 @@ class ObservedRequests:
 
     @property
     def are_displaced(self) -> bool:
-        """Whether a REQ takes late replies for the answers to its next requests: it asked again before a reply,
-        requests have no id, and there are no more surplus replies than abandoned requests."""
+        """Whether a REQ takes each late reply for the reply to its next request, because requests have no id.
+
+        It repeated a request before the reply came, and there are not more surplus replies than abandoned requests.
+        """
         left = self.counts["unanswered"] + self.waiting_count
         is_relaxed = self.is_lock_step and self.abandoned is not None
         return is_relaxed and self.unasked is not None and self.counts["unasked"] <= left
@@ -87,7 +90,8 @@ JOIN = "join"
 class ObservedSubscription:
     """A subscription, or a group that a DISH joined (`form` is join).
 
-    It was made `times` times, first at `moment`; `messages` matched, the first at `first_ns`.
+    It was made `times` times, first at `moment`, and cancelled `left` times; it ended at `until_ns` (None: active).
+    `messages` messages matched, the first at `first_ns`.
     """
 
     topic: bytes
@@ -106,7 +110,7 @@ class ObservedSubscription:
     """LEAVEs of a group: a RADIO counts JOINs and LEAVEs."""
 
     def matches(self, topic: bytes) -> bool:
-        """Whether it matches a topic: a subscription is a prefix, a group is equal."""
+        """Whether the subscription is a prefix of `topic`; a group must be equal to it."""
         return topic == self.topic if self.form == JOIN else topic.startswith(self.topic)
 
     def count(self, messages: int, first_ns: int) -> None:
@@ -117,9 +121,9 @@ class ObservedSubscription:
 
 @dataclass(slots=True, eq=False)
 class ObservedSubscriptions:
-    """Subscriptions of one side: active ones by topic, and the last ended ones.
+    """The subscriptions of one side: active ones by topic, and the last ended ones.
 
-    `left_out` were too many to follow; `forgotten` are older ended ones.
+    To limit memory, `left_out` subscriptions were not stored at all, and `forgotten` ended ones were dropped.
     """
 
     open: dict[bytes, ObservedSubscription] = field(default_factory=dict)
@@ -133,9 +137,9 @@ class ObservedSubscriptions:
 
 @dataclass(slots=True, eq=False)
 class ObservedPing:
-    """A PING without a PONG. The next data of its peer was captured at `next_data_ns`.
+    """A PING without a PONG. `next_data_ns` is the time of the next data of its peer, or None.
 
-    `is_within`: a message of the peer was arriving when the PING was sent.
+    `is_within`: a message of the peer was still arriving when the PING was sent.
     """
 
     moment: Moment
@@ -146,7 +150,7 @@ class ObservedPing:
 
 @dataclass(slots=True, eq=False)
 class ObservedHeartbeats:
-    """PINGs of one side."""
+    """The PINGs of one side: counts by outcome, intervals and latencies (ns), and the last pending ones."""
 
     counts: Counter[str] = field(default_factory=Counter)
     interval: Distribution = field(default_factory=Distribution)
@@ -163,7 +167,7 @@ MAX_CALLS = 64
 
 
 class OpenCall(NamedTuple):
-    """A call without a reply."""
+    """A remote call without a reply. `needs_reply`: its protocol requires one."""
 
     moment: Moment
     name: str
@@ -185,7 +189,10 @@ class ObservedCalls:
     """Whether calls were dropped."""
 
     def reply(self, id_: str | None, ns: int) -> str | None:
-        """Remove the call of a reply (without an id, the oldest one); return its name, or None if it was not open."""
+        """Remove the call that a reply at `ns` answers, and return its name; None if there is no such call.
+
+        It is the call with the id `id_`, or the oldest one if the reply has no id.
+        """
         called = self.open.pop(next(iter(self.open), "") if id_ is None else id_, None)
         if called is None:
             return None
@@ -201,7 +208,8 @@ FOR_EVER = 1 << 62
 
 @dataclass(slots=True, eq=False)
 class ObservedOrder:
-    """The n-th message of `asker`, paired with the n-th of the other side."""
+    """Latencies and pending messages, if the n-th message of the side `asker` is a request and the n-th of the other
+    its reply."""
 
     asker: int
     least_ns: int = FOR_EVER
@@ -219,7 +227,8 @@ class ObservedOrder:
 
 @dataclass(slots=True, eq=False)
 class ObservedReplies:
-    """Replies to calls of one name. `error` is the first error, at `moment`."""
+    """Replies to calls with the same name: their number, and how many were errors. `error` is the first error, at
+    `moment`."""
 
     count: int = 0
     errors: int = 0
@@ -228,7 +237,7 @@ class ObservedReplies:
     last_ns: int = 0
 
     def add(self, error: str | None, moment: Moment) -> None:
-        """Count a reply; without `error` the call succeeded."""
+        """Count a reply at `moment`. `error` is the error in it, or None."""
         self.count += 1
         if error is not None:
             self.errors += 1
@@ -265,7 +274,7 @@ MIN_OPENINGS = 4
 
 @dataclass(slots=True, eq=False)
 class ObservedRhythm:
-    """Times of a side's messages, the first at `first_ns`; `longest_ns` is the longest pause."""
+    """The times of a side's messages: first, last and recent ones, and the longest pauses between two (ns)."""
 
     first_ns: int
     last: Moment
@@ -289,14 +298,14 @@ class ObservedRhythm:
         return self.last.ns - self.first_ns
 
     def opens(self, other: ObservedRhythm) -> bool:
-        """Whether this side begins the exchanges, and the other one answers."""
+        """Whether this side sends first in the exchanges of messages, and the `other` side answers."""
         return self.openings >= max(MIN_OPENINGS, self.turns / 4, 4 * other.openings)
 
     def since(self, time: int) -> int:
         return sum(each > time for each in self.recent)
 
     def has_message(self, start: int, stop: int) -> bool:
-        """Whether a message is known between two times."""
+        """Whether the side is known to have sent a message between `start` and `stop` (ns)."""
         if any(start < each < stop for each in self.recent):
             return True
         known = max(start, self.first_ns - 1)
@@ -312,9 +321,10 @@ MIN_OF_KIND = 8
 
 @dataclass(slots=True, eq=False)
 class ObservedKinds:
-    """Kinds of a side's first messages, and of its unanswered ones.
+    """Which kinds of messages (commands such as `get`) of a side were answered, from its first messages.
 
-    `counts`: by kind, messages before an answer of the other side, and how many were directly before it.
+    `counts` contains for each kind: the messages before an answer of the other side, and how many of them were directly
+    before it. `since` are the kinds of the last, unanswered messages.
     """
 
     counts: dict[bytes, list[int]] = field(default_factory=dict)
@@ -325,7 +335,7 @@ class ObservedKinds:
     """Kinds of the last messages after the other side's last one."""
 
     def answered(self, turn: Sequence[bytes]) -> None:
-        """Count messages in a row, before an answer of the other side."""
+        """Count the kinds of successive messages (`turn`) after which the other side sent an answer."""
         for place, kind in enumerate(turn, 1):
             if kind not in self.counts and len(self.counts) == MAX_KINDS:
                 self.are_many = True
@@ -335,7 +345,8 @@ class ObservedKinds:
             count[1] += place == len(turn)
 
     def is_answered(self, kind: bytes) -> bool | None:
-        """Whether a kind precedes answers at least half as often as any other. None: unknown."""
+        """Whether messages of a kind are answered: they precede answers at least half as often as any other kind. None:
+        unknown."""
         if self.are_many or kind not in self.counts:
             return None
         most = max(answers / messages for messages, answers in self.counts.values())
@@ -343,7 +354,7 @@ class ObservedKinds:
         return 2 * answers >= most * messages
 
     def is_always_answered(self, kind: bytes) -> bool:
-        """Whether at least eight messages of a kind, nearly all, were directly before an answer."""
+        """Whether nearly all messages of a kind, and at least eight, were directly followed by an answer."""
         messages, answers = self.counts.get(kind, (0, 0))
         return not self.are_many and answers >= MIN_OF_KIND and 5 * answers >= 4 * messages
 
@@ -353,7 +364,7 @@ MAX_ARRIVALS = 8
 
 @dataclass(slots=True, eq=False)
 class ObservedRound:
-    """A message that arrived several times on one connection."""
+    """A message whose octets arrived several times on one connection, with the times (ns)."""
 
     first: Moment
     last_ns: int
@@ -370,7 +381,7 @@ class ObservedRound:
 
 @dataclass(slots=True, eq=False)
 class ObservedSizes:
-    """Octets of the largest frame in a side's last message, and in all earlier ones (0 if none).
+    """The size of the largest frame in a side's last message, and in all earlier messages (0 if none).
 
     The last message arrived from `began_ns` until `last`.
     """
@@ -387,7 +398,7 @@ class ObservedSizes:
 
 @dataclass(slots=True, eq=False)
 class ObservedMessages:
-    """Last messages of a side, as `RunSummary.last`; `are_all`: there were no others."""
+    """The last messages of a side, packed as in `RunSummary.last`. `are_all`: the side sent no others."""
 
     octets: bytes
     files: Sequence[str | None]
@@ -395,7 +406,7 @@ class ObservedMessages:
 
     @property
     def columns(self) -> Int64:
-        """Return times (ns), packet references, and offsets after the last octets."""
+        """Return three rows: times (ns), packet references, and stream offsets after the last octet of each message."""
         columns: Int64 = np.frombuffer(self.octets, np.int64).reshape(-1, 3).T
         return columns
 
@@ -405,12 +416,12 @@ PLACES = {name: place for place, name in enumerate(empty_own("connection"))}
 
 
 class ConnectionValues(Mapping[str, Any]):
-    """Own fields of a connection's record, in a third of the memory of a dict."""
+    """The fields of a connection's record as a mapping, in a third of the memory of a dict."""
 
     __slots__ = ("_row",)
 
     def __init__(self, own: Mapping[str, Any]) -> None:
-        """Keep these fields, which have the order of `PLACES`."""
+        """Store the fields `own`, whose order must be that of `PLACES`."""
         self._row = tuple(own.values())
 
     def __getitem__(self, name: str) -> Any:

@@ -22,7 +22,7 @@ from zmtpscope.records import SCHEMA, empty
 
 
 class DerivedTable(ABC):
-    """At least one derived record, all of one type."""
+    """One or more derived records of one type, for example all `request` records of a batch."""
 
     @abstractmethod
     def records(self) -> Iterable[Record]:
@@ -34,7 +34,7 @@ READ_TOGETHER = 32
 
 
 class Run:
-    """Messages of one sender in a table, from row `low` on."""
+    """The messages of one sender in a batch, as a range of rows of a table, from row `low` on."""
 
     __slots__ = "_messages", "low", "sender", "summary", "table"
 
@@ -44,16 +44,16 @@ class Run:
 
     @property
     def messages(self) -> MessageTable:
-        """Return the messages alone: most observers need only the summary, which costs less."""
+        """Return a table of these messages only. Most observers need only the summary, which costs less."""
         if self._messages is None:
             self._messages = self.table.of_sender(self.low, self.low + self.summary.messages)
         return self._messages
 
 
 class Rows:
-    """Messages of one connection in one batch: `runs` of each side; packets refer to `files`.
+    """The messages of one connection in one batch. `runs` contains them by side; packet references index `files`.
 
-    A position is an index among all messages of a side, in order.
+    A position is the index of a message among all messages of its side, in order.
     """
 
     def __init__(self, files: Sequence[str | None]) -> None:
@@ -62,18 +62,18 @@ class Rows:
 
     @cached_property
     def sides(self) -> tuple[list[MessageTable], list[MessageTable]]:
-        """The messages of each side, by run."""
+        """The messages of each side, as tables of one sender."""
         one, other = self.runs
         return [run.messages for run in one], [run.messages for run in other]
 
     @cached_property
     def _first(self) -> tuple[dict[int, FirstFrames], dict[int, FirstFrames]]:
-        """First frames of each side that were read, by position."""
+        """A cache: the first frames of messages that were read, for each side by position."""
         return {}, {}
 
     @cached_property
     def turns(self) -> list[Turn]:
-        """The turns of both sides: a side has its turn until the other one sends a message."""
+        """The messages divided into turns: successive messages of one side, until the other one sends."""
         if all(self.runs):
             return turns_of(self._orders_and_ends(0), self._orders_and_ends(1))
         side = 0 if self.runs[0] else 1
@@ -82,12 +82,12 @@ class Rows:
         return [Turn(side, 0, count, summaries[0].first_end_ns, summaries[-1].last_end_ns)]
 
     def in_order(self, side: int) -> list[Run]:
-        """Return the runs of a side in the order of their first messages."""
+        """Return the message ranges of a side, in the order of their first messages."""
         runs = self.runs[side]
         return sorted(runs, key=_first_order) if len(runs) > 1 else runs
 
     def last_turn(self, side: int) -> range:
-        """Return the positions of a side's messages after the last one of the other side."""
+        """Return the positions of a side's messages after which the other side sent nothing."""
         runs, others = self.sides[side], self.sides[1 - side]
         stop = sum(map(len, runs))
         if not runs or not others:
@@ -96,7 +96,7 @@ class Rows:
         return range(sum(int(run.orders.searchsorted(last, "left" if side else "right")) for run in runs), stop)
 
     def first(self, side: int, position: int) -> FirstFrames:
-        """Return the first frames of a message; the next ones are read with it."""
+        """Return the first frames of the message at a position. Later messages are read with it, to save calls."""
         known = self._first[side]
         if position not in known:
             stop = min(position + READ_TOGETHER, sum(map(len, self.sides[side])))
@@ -111,7 +111,7 @@ class Rows:
         return [first_frames(runs[number], row, row + 1)[0] for number, row in self.places(side)[begin:end]]
 
     def places(self, side: int) -> list[tuple[int, int]]:
-        """Return the messages of a side by position, each as the number of its run and its row."""
+        """Return for each position of a side where the message is: the index of its run, and its row there."""
         runs = self.sides[side]
         places = [
             (order, number, row) for number, run in enumerate(runs) for row, order in enumerate(run.orders.tolist())
@@ -136,10 +136,10 @@ SocketTypes = tuple[str | None, str | None]
 
 
 class Observer:
-    """Follows one aspect of one connection, and writes facts into `observed` for rules.
+    """Follows one aspect of a connection, for example heartbeats, and stores observations in `observed` for rules.
 
-    It gets the records of each batch, then the messages, in order. It is created for the first record in `begins_with`,
-    or the first messages between socket types that it `follows`.
+    It gets the records of each batch, then the messages, in order. It is created at the first record of a type in
+    `begins_with`, or at the first messages between socket types that it `follows`.
     """
 
     types: frozenset[str] = frozenset()
@@ -149,7 +149,7 @@ class Observer:
 
     @classmethod
     def follows(cls, socket_types: SocketTypes) -> bool:
-        """Whether messages between these socket types matter."""
+        """Whether the observer needs messages between these two socket types."""
         return True
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
@@ -163,16 +163,22 @@ class Observer:
         """Process the messages of a batch."""
 
     def derive(self) -> list[DerivedTable]:
-        """Return the records decided since the last call."""
+        """Return the derived records that were decided since the last call."""
         return []
 
     def finish(self, ordinal: int) -> list[DerivedTable]:
-        """Return the remaining records at the end of the connection (`observed.values` is set) or of the capture."""
+        """Return the remaining derived records, at the end of the connection or of the capture, which is at `ordinal`.
+
+        `observed.values` is set if the connection ended.
+        """
         return self.derive()
 
 
 def derived(type_: str, ordinal: int, moment: Moment, stream: Stream | None = None, /, **own: object) -> Record:
-    """Return a derived record that the segment `ordinal` decided; it begins at `moment`, and has the fields `own`."""
+    """Return a derived record of type `type_` with the fields `own`, which begins at `moment`.
+
+    The segment `ordinal` decided it, which determines its place among the records.
+    """
     values = empty(type_)
     values.update(schema=SCHEMA, record=type_, ts_ns=moment.ns, file=moment.file, packet=moment.packet)
     if stream is not None:

@@ -1,8 +1,10 @@
-"""The side of a connection that asks, and how its replies are matched (wire.md 10.1).
+"""Decide which side of a connection sends requests, and how replies are matched (wire.md 10.1).
 
-A REQ, or the peer of a REP, asks. A REQ that works for a ROUTER first sends that it is ready, and gets requests as
-replies, in an envelope of their own: there the ROUTER asks. Between ROUTER and DEALER, the side whose envelopes the
-other repeats asks. With unknown socket types, alternating messages show REQ and REP.
+* A REQ, or the peer of a REP, sends requests.
+* A REQ that works for a ROUTER first sends that it is ready, and gets requests as replies, in an envelope of their own.
+  There the ROUTER sends requests.
+* Between ROUTER and DEALER, the side whose envelopes the other repeats sends requests.
+* If socket types are unknown, alternating messages show REQ and REP.
 """
 
 from __future__ import annotations
@@ -65,14 +67,17 @@ class Roles(ABC):
 
     @abstractmethod
     def assign(self, events: list[MessageRow]) -> Iterator[Assigned]:
-        """Yield the next messages, in order; none until the asker is known."""
+        """Yield groups of messages with their role, in order; nothing until it is known which side sends requests."""
 
     def forget(self) -> None:
         self.held = []
 
 
 def roles_of(observed: ObservedConnection) -> Roles | None:
-    """Return how to find the asker; None if the socket types do not ask, or are not known yet."""
+    """Return the way to find the side that sends requests, for the socket types of a connection.
+
+    None if these types have no requests, or are not known yet.
+    """
     types = observed.socket_types()
     replier, requester = observed.side_of("REP"), observed.side_of("REQ")
     if replier is not None:
@@ -96,7 +101,7 @@ class OfRep(Roles):
 
 
 class OfReq(Roles):
-    """A connection of a REQ: the REQ asks, or a ROUTER gives it work."""
+    """A connection of a REQ. Usually the REQ sends requests; if it is a worker, the ROUTER does."""
 
     has_asked = False
     nests_itself = False
@@ -114,7 +119,7 @@ class OfReq(Roles):
         yield self.known, events[work:]
 
     def _work_begins(self, events: list[MessageRow]) -> int | None:
-        """Return the index of the message that shows a worker, or None."""
+        """Return the index of the first message which shows that the REQ is a worker, or None."""
         first = next((message for message in events if message.side == self.known.asker), None)
         if first is not None and not self.has_asked:
             assert first.run is not None
@@ -127,7 +132,7 @@ class OfReq(Roles):
 
 
 class ByEnvelopes(Roles):
-    """ROUTER and DEALER: the first side whose envelope is repeated asks."""
+    """ROUTER and DEALER: the side whose envelope the other side repeats first sends requests."""
 
     needs_address = True
 
@@ -149,7 +154,7 @@ class ByEnvelopes(Roles):
         yield self.role, events
 
     def _asker(self, events: Sequence[MessageRow]) -> int | None:
-        """Return the side whose envelope the other side repeats, or None."""
+        """Return the side that sends requests, because the other side repeats its envelope; None if unknown."""
         for message in events:
             asker = self.first_of.setdefault(message.key, message.side)
             if asker != message.side and message.key != UNSIGNED:
@@ -161,8 +166,10 @@ class ByEnvelopes(Roles):
 
 
 class ByTurns(Roles):
-    """The client asks if the first messages alternate, and its pauses are longer. A side that later sends two messages
-    in a row is neither REQ nor REP."""
+    """Unknown socket types: the client sends requests if the first messages alternate, and its pauses are longer.
+
+    A side that later sends two messages in a row is neither REQ nor REP.
+    """
 
     def __init__(self, client: int) -> None:
         super().__init__()

@@ -18,10 +18,11 @@ OUTCOMES = ("answered", "late", "open", "unanswered", "unasked", "unknown")
 
 @dataclass(slots=True, eq=False)
 class RequestTable(DerivedTable):
-    """Requests of one asker with the same outcome, or replies without a request.
+    """Derived `request` records as columns: requests of one side with the same outcome, or replies without a request.
 
-    `rows` are the requests (for `UNASKED` the replies), `replies` their replies; `decided` are the ordinals of the
-    deciding segments, `until` when they were answered or given up (ns).
+    `rows` are the requests (for the outcome `UNASKED` the replies), and `replies` their replies. `decided` are the
+    ordinals of the segments that decided the outcome, and `until` the times (ns) of the replies, or when the client
+    gave up.
     """
 
     stream: Stream
@@ -37,7 +38,7 @@ class RequestTable(DerivedTable):
 
     @property
     def waited(self) -> list[int] | None:
-        """Waiting time of each request (ns), until its reply or its end."""
+        """How long each request waited (ns), until its reply or until it was given up; None if that is unknown."""
         until = self.until if self.replies is None else [reply.time for reply in self.replies]
         if until is None:
             return None

@@ -152,7 +152,7 @@ class RequestObserver(Observer):
     # -- matching ----------------------------------------------------------------------------------------------------
 
     def _take(self, roles: Roles, events: list[MessageRow]) -> None:
-        """Process messages of both sides, in order."""
+        """Match the next messages of both sides, in order."""
         for role, messages in roles.assign(events):
             if role is not self.role:
                 self._begin(role)
@@ -169,7 +169,7 @@ class RequestObserver(Observer):
 
     @property
     def is_sure(self) -> bool:
-        """Whether no octets are missing so far."""
+        """Whether the capture lacks no octets of the connection so far, so that a missing reply was not sent."""
         return not self.lost and all(side.greeting is not None for side in self.observed.sides)
 
     def _match(self, role: Role, events: list[MessageRow]) -> None:
@@ -182,7 +182,7 @@ class RequestObserver(Observer):
         self._settle(latest - LONGEST_HELD)
 
     def _settle(self, time: int) -> None:
-        """Decide everything up to a time: messages that have not arrived by then were not sent."""
+        """Decide all outcomes up to `time` (ns): no message from before can arrive any more."""
         if self.role is not None and self.early:
             settled = min(time, self.captured[self.role.asker])
             unasked = [reply for reply in self.early if reply.captured < settled]
@@ -194,7 +194,8 @@ class RequestObserver(Observer):
         self._emit(outcome, given_up, [each.order for each in anew], [each.captured for each in anew])
 
     def _emit_answered(self, role: Role, paired: Paired) -> None:
-        """Report answered requests. Only a REQ rejects late replies."""
+        """Add the records of answered requests. If the client is a REQ, a late reply counts as rejected; other types
+        accept it."""
         requests, replies, late = paired
         if self.observed.sides[role.asker].socket_type != "REQ" or not any(late):
             self._emit_pairs(ANSWERED, requests, replies)
@@ -209,7 +210,8 @@ class RequestObserver(Observer):
         self._emit(outcome, requests, decided, replies=replies)
 
     def _lose(self, gap: int) -> None:
-        """Give up open requests, whose replies may be missing from the segment `gap` on."""
+        """Set the outcome of pending requests to unknown: octets are missing from the segment `gap` on, perhaps with
+        the replies."""
         left = self.open.oldest(len(self.open))
         self._emit(UNKNOWN, left, [gap] * len(left))
         self._forget()
@@ -262,7 +264,7 @@ class RequestObserver(Observer):
             seen.abandoned = self._observed(rows[0])
 
     def _note_longest(self, seen: ObservedRequests, rows: list[MessageRow], latencies: list[int]) -> None:
-        """Remember the slowest replies, of equal ones the first."""
+        """Store the requests with the slowest replies (`latencies` in ns); of equal ones, the first."""
         least = seen.longest[-1].took if len(seen.longest) == MAX_LONGEST else -1
         longer = [(-took, place) for place, took in enumerate(latencies) if took > least]
         new = [Answered(-took, self._observed(rows[place])) for took, place in sorted(longer)[:MAX_LONGEST]]
@@ -270,7 +272,7 @@ class RequestObserver(Observer):
             seen.longest = sorted([*seen.longest, *new], key=attrgetter("took"), reverse=True)[:MAX_LONGEST]
 
     def _note_without_id(self, requests: list[MessageRow]) -> None:
-        """Remember a reply without id (ZMQ_REQ_CORRELATE) if all requests have one."""
+        """Store a reply without an id if all requests have one (ZMQ_REQ_CORRELATE): a REQ drops such a reply."""
         seen = self.observed.requests
         if seen is None or not seen.is_lock_step or seen.without_id is not None or not (requests or self.open):
             return
@@ -285,8 +287,10 @@ class RequestObserver(Observer):
             seen.first = None if first is None else self._observed(first)
 
     def _leave_octets(self, asked: int) -> None:
-        """Release the octets of this batch, with requests from number `asked` on, but keep checksums of requests that
-        are reported or compared."""
+        """Drop the octets of this batch, but first compute checksums of requests that are reported or compared.
+
+        `asked` is the number of the first request of the batch.
+        """
         if self.roles is not None:
             self.roles.held = [self._without_octets(row, compared=True) for row in self.roles.held]
         self.early = [self._without_octets(row, compared=False) for row in self.early]
@@ -302,7 +306,7 @@ class RequestObserver(Observer):
         return row._replace(run=None, content=self._content_of(row) if compared else row.content)
 
     def _note_waiting(self) -> None:
-        """Update the waiting requests, for rules at any time."""
+        """Store the pending requests in the observations, so that rules can run at any time."""
         seen = self.observed.requests
         if seen is not None:
             oldest = islice(self.open.rows.items(), MAX_WAITING)

@@ -11,14 +11,14 @@ class Remembering(Protocol):
 
 
 class Room:
-    """Memory limit for facts, shared by the observers of all connections."""
+    """A memory limit for observations, which the observers of all connections share."""
 
     def __init__(self, octets: int = MAX_REMEMBERED) -> None:
         self.left = octets
         self.left_out = 0
 
     def take(self, connection: Remembering, octets: int) -> bool:
-        """Reserve memory; return whether there was room."""
+        """Reserve memory for a connection. Return False if the limit is reached."""
         if octets > self.left:
             self.left_out += 1
             return False

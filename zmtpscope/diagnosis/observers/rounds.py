@@ -1,4 +1,4 @@
-"""Messages that circulate between proxies, found by checksums."""
+"""Messages that circulate between two proxies: equal checksums come back again and again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OCTETS = 250
 
 
 class RoundObserver(Observer):
-    """Follows messages from an XPUB to an XSUB: those of two proxies."""
+    """Follows the messages that an XPUB sends to an XSUB: this pair of types connects two proxies."""
 
     def __init__(self, observed: ObservedConnection, room: Room) -> None:
         super().__init__(observed, room)
@@ -54,7 +54,7 @@ class RoundObserver(Observer):
                 recent[content] = known
 
     def _has_room(self) -> bool:
-        """Make room for one message, perhaps of the oldest one; return whether there is some."""
+        """Return whether one more message can be stored, if necessary after dropping the oldest."""
         if len(self._recent) < self._taken:
             return True
         if self._taken < MAX_MESSAGES and self.room.take(self.observed, OCTETS):
@@ -71,7 +71,7 @@ class RoundObserver(Observer):
 
 
 def _content(run: MessageTable, row: int) -> int:
-    """Return a checksum of a message, as far as kept, and of its frame sizes."""
+    """Return a checksum of the octets of a message, as far as they are kept, and of its frame sizes."""
     number = 0
     for frame in range(int(run.first[row]), int(run.last[row]) + 1):
         number = crc32(run.head(frame) or b"", number ^ int(run.sizes[frame]))

@@ -1,4 +1,4 @@
-"""Facts about the messages of a run, and about the turns of both sides, each in one pass."""
+"""Summarise the messages of one sender in a batch, and divide messages of two sides into turns. Both take one pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ MAX_LAST = 32
 
 
 class RunSummary(NamedTuple):
-    """Facts about the messages of a run. Times are in ns; packets are references."""
+    """A summary of the messages of one sender in a batch: their number, times, pauses and sizes.
+
+    Times are in ns; packets are references.
+    """
 
     messages: int
     first_ns: int
@@ -48,7 +51,7 @@ class RunSummary(NamedTuple):
 
 @compiled.where_possible
 def summaries_of(table: MessageTable) -> list[RunSummary]:
-    """Return the summary of each run of `table.by_sender`."""
+    """Return the summary of the messages of each sender of a table, in the order of `table.by_sender`."""
     return [*map(_summary_of, table.by_sender())]
 
 
@@ -79,8 +82,11 @@ def _summary_of(run: MessageTable) -> RunSummary:
 
 
 class Turn(NamedTuple):
-    """Successive messages of one side: their positions `begin..end` (`end` excluded) among its messages of the batch,
-    and when the first and the last one ended (ns)."""
+    """Successive messages of one side, before the other side sends.
+
+    Their positions among its messages of the batch are `begin` until before `end`. `first_ns` and `last_ns` are the
+    times of the last octets of the first and the last message.
+    """
 
     side: int
     begin: int
@@ -91,9 +97,10 @@ class Turn(NamedTuple):
 
 @compiled.where_possible
 def turns_of(one: tuple[Int64, Int64], other: tuple[Int64, Int64]) -> list[Turn]:
-    """Return the turns of two sides, given the ordinals (ascending) and the ends (ns) of at least one message of each.
+    """Divide the messages of two sides into turns.
 
-    Side 0 precedes side 1 in the same segment.
+    Each argument contains the ordinals (ascending) and the times (ns) of the last octets of at least one message. In
+    the same segment, side 0 precedes side 1.
     """
     orders, ends = ([columns[place].tolist() for columns in (one, other)] for place in (0, 1))
     at, side, found = [0, 0], int(orders[0][0] > orders[1][0]), list[Turn]()

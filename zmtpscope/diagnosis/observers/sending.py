@@ -1,4 +1,4 @@
-"""Facts about the messages of each side: sizes, rhythm, the first one (perhaps its identity), the last ones, turns."""
+"""Observe the messages of each side: sizes, times, the first one (perhaps its identity), the last ones, and turns."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ COLUMNS_COST = 24
 
 
 class Came(NamedTuple):
-    """Times of a side's messages: the last ones before the batch, and its runs."""
+    """Times of a side's messages: `before` are the last ones before the batch, and `runs` those of the batch."""
 
     before: tuple[int, ...]
     runs: Sequence[Run]
 
     def between(self, start: int, stop: int) -> list[int]:
-        """Return at most `MAX_RECENT` times of the last messages between two times."""
+        """Return the times (ns) of the last messages from `start` until `stop`, at most `MAX_RECENT`."""
         times = self.before
         for run in self.runs:
             if run.summary.messages <= MAX_RECENT:
@@ -69,7 +69,7 @@ class SendingObserver(Observer):
             self._follow_turns(rows.turns)
 
     def _follow_turns(self, turns: Sequence[Turn]) -> None:
-        """Count the first turns of each side that the other one answered."""
+        """Count, among the first turns of each side, those that the other side answered."""
         last, delay_before = self._side, self._delay
         for side, _, _, first_ns, last_ns in turns:
             if side != last:
@@ -125,7 +125,7 @@ def _note_pause(rhythm: ObservedRhythm, pause: int, since: Moment, other: Came) 
 
 
 def _is_identity(run: MessageTable, identity: str | None) -> bool:
-    """Whether the first message is a single frame that equals the identity."""
+    """Whether the first message of a side is a single frame with the octets of its identity."""
     octets = from_text(identity or "")
     is_one = run.last[0] == run.first[0] and run.sizes[0] == len(octets)
     return bool(is_one and run.complete[0] and run.head(0) == octets)

@@ -1,7 +1,7 @@
 """The subscriptions of each side, and the messages that match them.
 
-They are counted as in libzmq: one CANCEL ends any number of equal ones (docs/protocol/wire.md 10.2), each LEAVE one
-JOIN (10.4).
+Subscriptions are counted as in libzmq: one CANCEL ends any number of equal subscriptions (wire.md 10.2), but each LEAVE
+only one JOIN (10.4).
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ SUBSCRIPTION_COST = 640 + 2 * NODE_COST
 
 
 class Change(NamedTuple):
-    """The start or end of a subscription, decided by the segment `ordinal`."""
+    """A subscription that begins (`is_new`) or ends. The segment `ordinal` decided it; the other fields locate its
+    octets."""
 
     ordinal: int
     source: int
@@ -65,7 +66,7 @@ class Subscriptions:
         """Those ended since the last `derive`, each with the deciding segment."""
 
     def feed(self, record: Record) -> None:
-        """Process a SUBSCRIBE, CANCEL, JOIN or LEAVE."""
+        """Apply a command SUBSCRIBE, CANCEL, JOIN or LEAVE."""
         values = record.values
         is_group, is_new = values["name"] in GROUP_COMMANDS, values["name"] in ENTERING
         name = values["group" if is_group else "topic"]
@@ -75,7 +76,7 @@ class Subscriptions:
             self._changes.append(Change(*place, from_text(name)[:LONGEST_TOPIC], is_new, form, Moment.of(values)))
 
     def feed_rows(self, rows: Rows) -> None:
-        """Process messages that subscribe or cancel."""
+        """Apply messages that subscribe or cancel, as ZMTP before 3.1 has no commands for that."""
         for run in rows.sides[self.side]:
             kinds = run.flags[run.first] & MARKED
             for row in np.flatnonzero(kinds).tolist():
@@ -87,7 +88,11 @@ class Subscriptions:
                     self._changes.append(Change(*place, topic[:LONGEST_TOPIC], is_new, "message", moment))
 
     def parts(self, run: MessageTable) -> Iterator[MessageTable]:
-        """Yield parts of a run of the other side; before each, earlier subscriptions become active."""
+        """Yield the messages of the publisher in parts, so that the same subscriptions are active for all messages of a
+        part.
+
+        Before a part is yielded, subscriptions that precede it become active.
+        """
         self._changes.sort()
         orders = run.orders
         begin = 0
@@ -178,7 +183,7 @@ def _cost(topic: bytes) -> int:
 
 
 def delay_of(connection: ObservedConnection, subscription: ObservedSubscription) -> int | None:
-    """Return the time (ns) from a captured handshake to a subscription, or None."""
+    """Return the time (ns) from the end of the handshake to a subscription; None if the handshake was not captured."""
     ready = [side.ready.ns for side in connection.sides if side.ready is not None]
     return max(0, subscription.moment.ns - max(ready)) if len(ready) == 2 else None
 
@@ -190,7 +195,7 @@ def ref_of_subscription(connection: ObservedConnection, side: int, subscription:
 
 @dataclass(slots=True, eq=False)
 class SubscriptionTable(DerivedTable):
-    """Ended subscriptions of a side, each with the deciding segment."""
+    """Derived `subscription` records: ended subscriptions of a side, each with the segment that decided its end."""
 
     observed: ObservedConnection
     side: int

@@ -1,4 +1,4 @@
-"""Times of messages in bounded memory. They bound the number of messages before any time."""
+"""The times of many messages in bounded memory, which give bounds for the number of messages before any time."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def _numbers() -> array[int]:
 
 @dataclass(slots=True)
 class Timeline:
-    """The ascending times (ns) of `count` events.
+    """The ascending times (ns) of `count` events. The first ones are stored exactly.
 
-    The first are exact. Of the others every `stride`-th (numbered from 1) is kept; `stride` doubles when there are too
-    many.
+    Of the others, every `stride`-th (numbered from 1) is stored; when there are too many, `stride` doubles.
     """
 
     count: int = 0
@@ -40,7 +39,7 @@ class Timeline:
     samples: array[int] = field(default_factory=_numbers)
 
     def add(self, times: Int64) -> None:
-        """Add at least one event, as ascending signed 8-octet numbers."""
+        """Add one or more events; `times` (ns) ascend and are signed 64-bit numbers."""
         count, more = self.count, len(times)
         if count < EXACT:
             self.first.frombytes(times[: EXACT - count].tobytes())

@@ -1,4 +1,4 @@
-"""Messages of a side by topic."""
+"""The messages of a publisher, counted by topic."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from zmtpscope.dissect.records.topic_words import LONGEST_TOPIC
 
 
 class TopicKey(NamedTuple):
-    """A topic, up to `LONGEST_TOPIC` octets; None if unknown.
+    """The topic of messages, up to `LONGEST_TOPIC` octets; None if it is unknown.
 
-    If `is_frame`, the topic is the first of several frames. Otherwise it is the longest subscription that a
-    single-frame message begins with, so another subscriber may have the same messages under another topic.
+    If `is_frame`, the topic is the first of several frames. Otherwise it is the longest subscription with which a
+    message of one frame begins, so another subscriber may have the same messages under another topic.
     """
 
     topic: bytes | None
@@ -45,7 +45,10 @@ class TopicRows(NamedTuple):
 
 @compiled.where_possible
 def by_topic(run: MessageTable, latest_ns: int) -> list[TopicRows]:
-    """Group a publisher's messages by topic, in order of appearance. Earlier messages have times up to `latest_ns`."""
+    """Group a publisher's messages by topic, in the order in which topics appear.
+
+    `latest_ns` is the time of the latest message before them.
+    """
     rows_of: dict[TopicKey, list[int]] = {}
     for row in range(len(run.first)):
         topic = run.topic(row)
@@ -113,7 +116,7 @@ class PublishedTopic:
     """Whether a name or a separator always follows the topic."""
 
     def look_behind(self, run: MessageTable, rows: Int64, files: Sequence[str | None]) -> None:
-        """Check the octet after the topic in messages of one frame."""
+        """Note which octet follows the topic in messages of one frame: a letter shows that the topic is longer."""
         size, first = len(self.key.topic or b""), run.first[rows]
         places = run.bodies[first] - run.base + size
         is_there = (run.sizes[first] > size) & (places < len(run.data))
@@ -137,7 +140,8 @@ def _first_word(text: bytes, size: int) -> bytes:
 
 @dataclass(slots=True, eq=False)
 class PublishedTopics:
-    """Topics of one side. `left_out` is the number of messages of topics without room."""
+    """The topics that one side published. `left_out` counts messages of further topics, which were not stored to limit
+    memory."""
 
     by_key: dict[TopicKey, PublishedTopic] = field(default_factory=dict)
     left_out: int = 0
@@ -151,7 +155,11 @@ class PublishedTopics:
         matching_of: Matching | None,
         room: Room,
     ) -> None:
-        """Count the messages of a run, and those that no subscription matches (None: before the first one)."""
+        """Count the messages of one sender by topic, and also the messages that no subscription matches.
+
+        `matching_of` finds the subscriptions of a topic (None: there was no subscription yet). `room` limits the
+        memory.
+        """
         for key, rows, octets, complete, times in by_topic(run, self.latest_ns):
             count, last_ns = len(times), int(times[-1])
             self.latest_ns = max(self.latest_ns, last_ns)

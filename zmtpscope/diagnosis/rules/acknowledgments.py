@@ -60,7 +60,8 @@ SIZE_HINT = (
 
 
 def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make at most two diagnoses for each pair of hosts and direction: for outages that last, and for past ones."""
+    """Diagnose each pair of hosts and direction at most twice: once for outages that continue, and once for
+    past ones."""
     every = _one_each(outages(knowledge))
     established = {each.hosts for each in every if not each.is_first}
     small = {(each.hosts, each.is_over) for each in every if not each.is_large}
@@ -85,7 +86,8 @@ def _not_acknowledged(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _one_each(every: Sequence[Outage]) -> list[Outage]:
-    """Leave out lost acknowledgments of a side whose data is lost, too."""
+    """Return the outages, without lost acknowledgments of a side if data of that side is lost on the same
+    connection."""
     lossy = {(each.connection.conn_id, each.sender) for each in every if not each.outage.acknowledged_before}
     return [
         each
@@ -187,7 +189,7 @@ def _evidence(each: Outage) -> Iterator[Evidence]:
 
 
 class Lossy(NamedTuple):
-    """A connection that loses segments of side `sender`, as one outage."""
+    """A connection whose path loses segments of side `sender`. `losses` sums them up as one outage."""
 
     connection: ObservedConnection
     sender: int
@@ -195,7 +197,8 @@ class Lossy(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Fraction of lost segments, by the number of messages and the largest one."""
+        """The fraction of segments that were lost. The number of sent segments is estimated: messages times segments of
+        the largest one."""
         side = self.connection.sides[self.sender]
         messages = 0 if side.rhythm is None else side.rhythm.count
         each = 1 if side.sizes is None else max(1, side.sizes.largest // FULL)

@@ -36,7 +36,7 @@ def _understands_hello(connection: ObservedConnection, finding: ObservedFinding)
 
 
 def _would_send_error(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether the server's release sends ERROR when its ZAP handler refuses: one with ZMTP 3.1."""
+    """Whether the server would send ERROR if its ZAP handler refused the client: releases that announce ZMTP 3.1 do."""
     return connection.sides[finding.side or 0].version == "3.1"
 
 

@@ -1,4 +1,4 @@
-"""Calls without a reply, and replies with an error, if ids or the order (MDP) match the two."""
+"""Remote calls without a reply, and replies with an error. Calls are matched with replies by ids, or by order (MDP)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Called = tuple[Endpoint, str]
 
 
 class Waiting:
-    """Unanswered calls of one side, up to `until` (ns)."""
+    """The calls of one side that have no reply at the time `until` (ns)."""
 
     def __init__(self, connection: ObservedConnection, side: int, until: int) -> None:
         caller = connection.sides[side]
@@ -59,7 +59,7 @@ class Waiting:
 
 
 class Work:
-    """Unanswered calls by caller. A broker that waits for its worker is a caller itself."""
+    """Unanswered calls by caller, to find brokers: a broker has unanswered calls to its own workers."""
 
     def __init__(self, waiting: Iterable[Waiting]) -> None:
         self._at: dict[Endpoint, set[Called]] = {}
@@ -74,9 +74,9 @@ class Work:
                 latest[each.called] = max(latest.get(each.called, 0), call.moment.ns)
 
     def handed_on(self, waiting: Waiting) -> set[Called]:
-        """Return the programs that the called one itself waits for, if it is a broker.
+        """Return the programs for which the called program waits, if it is a broker.
 
-        It requests work at the same endpoint, or passes the same call on.
+        It sends requests to workers at the same endpoint, or passes on a call with the same id.
         """
         connection, side = waiting.connection, waiting.side
         found = set(self._at.get(connection.endpoint, ())) if side != connection.listener else set()
@@ -126,8 +126,10 @@ def _waiting(connection: ObservedConnection, side: int, knowledge: Knowledge) ->
 
 
 def _silent_beside(waiting: Waiting, knowledge: Knowledge) -> list[str]:
-    """Return the other connections of a called client's host on which it sent nothing since the call: workers of one
-    host stop for the same reason."""
+    """Return names of other connections of the called host on which it has sent nothing since the call.
+
+    If the client is called, several workers of one host may have stopped for the same reason.
+    """
     connection, since = waiting.connection, waiting.open[0].moment.ns
     if waiting.side != connection.listener:
         return []
@@ -139,7 +141,8 @@ def _silent_beside(waiting: Waiting, knowledge: Knowledge) -> list[str]:
 
 
 def _diagnosis(same: list[Waiting], callers: list[Waiting], knowledge: Knowledge) -> Diagnosis:
-    """Diagnose unanswered calls. `callers` are the calls of clients that wait for equal calls at a broker."""
+    """Diagnose unanswered calls to one program. `callers` are calls of clients that wait at a broker for the same
+    replies."""
     first = same[0]
     calls, connection = first.calls, first.connection
     caller, called = name_of(connection, first.side), name_of(connection, 1 - first.side)
@@ -177,8 +180,8 @@ def _diagnosis(same: list[Waiting], callers: list[Waiting], knowledge: Knowledge
 
 
 def _may_take_long(waiting: Waiting, knowledge: Knowledge) -> bool:
-    """Whether a single call waits, perhaps for a lock, while the called program goes on and no protocol requires a
-    quick reply."""
+    """Whether a pending call may be slow on purpose: it is a single one, the called program still sends, and no
+    protocol limits the time."""
     call, connection = waiting.open[0], waiting.connection
     if len(waiting.open) > 1 or call.needs_reply:
         return False
@@ -190,7 +193,7 @@ def _may_take_long(waiting: Waiting, knowledge: Knowledge) -> bool:
 
 
 def _who_left(waiting: Waiting, knowledge: Knowledge) -> str:
-    """Describe the worker that left a broker about when it stopped replying."""
+    """Describe the worker that left a broker at about the time at which the broker stopped replying, or return ""."""
     connection, calls, broker = waiting.connection, waiting.calls, waiting.connection.server.rhythm
     if waiting.side == connection.listener or broker is None or not calls.answered:
         return ""
@@ -207,14 +210,17 @@ def _who_left(waiting: Waiting, knowledge: Knowledge) -> str:
 
 
 class Failed(NamedTuple):
-    """All replies to the calls of one name, by a listener or by its clients, with the connections of their callers."""
+    """All replies to calls of one name, from one listener, or from the clients at one endpoint.
+
+    `replies` contains for each connection the side of the caller, and its replies.
+    """
 
     name: str
     replies: list[tuple[ObservedConnection, int, ObservedReplies]]
 
     @property
     def calls(self) -> int:
-        """Number of calls with a reply. Replies to requests without a name are counted only if they are errors."""
+        """Number of calls with a reply. If requests have no name, only replies with an error are counted."""
         return sum(
             each.count if self.name != REQUEST or connection.requests is None else connection.requests.latency.count
             for connection, _, each in self.replies
@@ -226,12 +232,12 @@ class Failed(NamedTuple):
 
     @property
     def first(self) -> tuple[ObservedConnection, int, ObservedReplies]:
-        """Connection, side of the caller, and replies with the first error."""
+        """The earliest error: connection, side of the caller, and the replies that contain it."""
         return min((each for each in self.replies if each[2].moment), key=lambda each: _moment(each[2]).ns)
 
     @property
     def share(self) -> str:
-        """Share of errors, such as `3 of 9 calls of get_price with an error: "database is locked"`."""
+        """How many calls failed, as text: `3 of 9 calls of get_price with an error: "database is locked"`."""
         error = self.first[2].error
         calls = (
             counted(self.calls, "request") if self.name == REQUEST else f"{counted(self.calls, 'call')} of {self.name}"
@@ -239,7 +245,11 @@ class Failed(NamedTuple):
         return f"{self.errors} of {calls} with an error" + (f': "{error}"' if error else "")
 
     def hop(self, side: int) -> tuple[str, str, str]:
-        """Return the address of the callers (0) or of the called program (1), with the name and the first error."""
+        """Return a key to find the same error on another connection: an address, the name of the call, and the first
+        error.
+
+        The address is that of the callers (`side` 0) or of the called program (1).
+        """
         connection, caller, replies = self.first
         return connection.sides[abs(caller - side)].ip, self.name, replies.error
 
@@ -248,7 +258,7 @@ Hop = tuple[str, str, str]
 
 
 def _failing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each listener that replies with errors, and for the clients that do at an endpoint."""
+    """Diagnose each listener that replies with errors, and the clients of each endpoint that do."""
     found: dict[tuple[Endpoint, bool], dict[str, Failed]] = {}
     for connection in knowledge.connections:
         for side in (0, 1):
@@ -264,7 +274,7 @@ def _failing(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_passed_on(failed: Failed, behind: Mapping[Hop, Sequence[Failed]]) -> bool:
-    """Whether a broker got all these errors from another program, the first of them just before."""
+    """Whether a broker only passed on these errors: another program sent it the same errors, the first just before."""
     since = _moment(failed.first[2]).ns
     workers = [each for each in behind.get(failed.hop(1), ()) if each is not failed]
     is_after = any(0 <= since - _moment(each.first[2]).ns <= LONGEST_HOP_NS for each in workers)

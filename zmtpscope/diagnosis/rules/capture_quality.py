@@ -1,4 +1,4 @@
-"""Incomplete captures, and why other rules report nothing for them."""
+"""Incomplete captures, because of which other rules report nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_NAMED = 3
 
 
 def _one_sided(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose all connections of which one direction was captured, together."""
+    """Make one diagnosis for all connections of which only one direction was captured."""
     met = [
         each
         for each in knowledge.connections
@@ -79,7 +79,8 @@ def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
-    """Make one diagnosis for all connections with a gap."""
+    """Make one diagnosis for all connections in `met`, whose finding reports missing octets. `what` and `hint` are its
+    texts."""
     if not met:
         return
     connections = {each.connection for each in met}
@@ -100,7 +101,7 @@ def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
 
 
 def _limits(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose connections or facts that were forgotten, once."""
+    """Make one diagnosis if connections or observations were dropped because memory is limited."""
     missing = [counted(knowledge.forgotten, "connection")] if knowledge.forgotten else []
     if knowledge.left_out:
         missing.append(f"{counted(knowledge.left_out, 'time')} a request, subscription or topic")

@@ -1,4 +1,4 @@
-"""Connections that end because of a message: one that is too large, or on which a program exits."""
+"""Connections that end because of a message: it is too large, or the receiving program exits on it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Sent(NamedTuple):
 
     @property
     def receiver(self) -> tuple[Endpoint, str | None]:
-        """The endpoint, and the receiver's address, or None if it listens."""
+        """The endpoint, and the address of the receiver if it is a client, otherwise None."""
         side = 1 - self.sender
         listens = side == self.connection.listener
         return self.connection.endpoint, None if listens else self.connection.sides[side].ip
@@ -72,7 +72,7 @@ class Sent(NamedTuple):
 
     @property
     def largest_taken(self) -> int:
-        """Largest frame after which the connection continued."""
+        """Size of the largest frame after which the receiver kept the connection open."""
         return self.sizes.before if self.is_followed_by_end else max(self.sizes.before, self.sizes.of_last)
 
 
@@ -106,7 +106,7 @@ def _too_large(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _come_back(ended: list[Sent], back: Mapping[str, int | None]) -> bool:
-    """Whether the two soon reconnected after all but the last."""
+    """Whether the two peers soon reconnected each time, except perhaps after the last end."""
     soon = 0
     for each in ended:
         again = back.get(each.connection.conn_id)
@@ -115,7 +115,7 @@ def _come_back(ended: list[Sent], back: Mapping[str, int | None]) -> bool:
 
 
 def _is_reset_alone(sent: Sent, knowledge: Knowledge, back: Mapping[str, int | None]) -> bool:
-    """Whether a listening program reset the connection with unread octets, and continued.
+    """Whether a listening program reset this connection with unread octets, and continued to run.
 
     It ended no other connection at that time, and refused no client until the two were connected again.
     """
@@ -142,9 +142,10 @@ def _stays_away(
     left: Mapping[str, Disconnect],
     now: int,
 ) -> bool:
-    """Whether a client closed within the message and never tries again, as libzmq does above its limit.
+    """Whether a client closed in the middle of a message and never connected again, as libzmq does above
+    ZMQ_MAXMSGSIZE.
 
-    It closed at the frame header, or another client took a frame as large.
+    It must have closed at the frame header, or another client must have accepted a frame of that size.
     """
     connection, ending, departure = sent.connection, sent.ending, left.get(sent.connection.conn_id)
     if ending is None or departure is None or departure.by_listener or departure.is_missed:
@@ -221,8 +222,7 @@ class Failure(NamedTuple):
 
 
 def _fails(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client and endpoint, if the listener ends all connections after a message of the
-    client."""
+    """Diagnose each client and endpoint where the listener ends all connections right after a message of the client."""
     for departures in of_listeners(knowledge).values():
         failures = [failure for each in departures if (failure := _failure(each)) is not None]
         if MIN_TIMES <= len(failures) == len(departures):

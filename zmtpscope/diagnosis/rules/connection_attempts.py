@@ -48,14 +48,14 @@ ANSWERS_LATE = (
 
 
 class Words(NamedTuple):
-    """Words of a diagnosis about an endpoint that clients did not reach."""
+    """Text and hint of a diagnosis about an endpoint that clients did not reach."""
 
     text: str
     hint: str
 
 
 class InVain(NamedTuple):
-    """Sentences about failed attempts: no client is served, or other clients are.
+    """The texts for failed attempts with the outcome `id`: if the endpoint serves no client, and if it serves others.
 
     `patience` is the longest time (ns) that an attempt may have waited for its answer.
     """
@@ -67,7 +67,8 @@ class InVain(NamedTuple):
 
 
 def _severity(knowledge: Knowledge, tried: Tried) -> Severity:
-    """Return the severity of failed attempts; a peer that served connections before may just have ended."""
+    """Return the severity of failed attempts. If the endpoint served connections before, its program may just have
+    ended."""
     if not tried.before:
         return "error"
     if all(each.ends in passing(knowledge) for each in tried.findings):
@@ -116,7 +117,8 @@ def _diagnosis(
 
 
 def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for the endpoints of a host that clients tried at the same time and reached late."""
+    """Diagnose endpoints that clients reached only after failed attempts; those of one host at the same
+    time together."""
     for id_ in (REFUSED, UNANSWERED, REJECTED, NO_ROUTE):
         late: list[Tried] = []
         for endpoint, clients in clients_of(knowledge, id_).items():
@@ -159,7 +161,8 @@ def in_vain(rule: str, words: InVain) -> Callable[[Knowledge], Iterator[Diagnosi
 
 
 def _passed_on(connections: Sequence[ObservedConnection]) -> str:
-    """Describe the connections that a proxy does not pass on, as the end of a sentence, or ""."""
+    """Describe client connections that a TCP proxy could not pass on to its server, as the end of a sentence, or return
+    ""."""
     if not connections:
         return ""
     clients = listed(list(dict.fromkeys(each.client.ip for each in connections)), MAX_CLIENTS)
@@ -263,7 +266,7 @@ def _is_answered(finding: RunFinding) -> bool:
 
 
 def _explained(diagnosis: Diagnosis, finding: RunFinding) -> Diagnosis:
-    """Add why the client does not accept the answers, if it resets them."""
+    """Add to a diagnosis why the client does not accept the answers, if it resets them."""
     where, attempts = diagnosis.subject, _attempts([Tried(("", 0), [finding], [])])
     if finding.answered_by is not None:
         text = f"{finding.answered_by} answers connection attempts to {where}, and {finding.client} resets its answers"
@@ -288,7 +291,7 @@ ENDED_EARLY_HINT = (
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose unanswered endpoints, each with the evidence that its host is up, if there is any."""
+    """Diagnose endpoints that did not answer. If anything shows that the host is up, it is part of the evidence."""
     first = {address(each.endpoint): each for each in knowledge.findings if each.id == UNANSWERED and each.endpoint}
     beside = in_turn(knowledge, UNANSWERED)
     for diagnosis in in_vain("connection-unanswered", NOT_ANSWERED)(knowledge):
@@ -337,13 +340,14 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _ends_attempts_early(finding: RunFinding) -> bool:
-    """Whether a client made several attempts for longer than TCP waits for an answer, and repeated no SYN."""
+    """Whether a client never repeated a SYN, although its attempts took longer in total than TCP waits for
+    an answer."""
     has_time = finding.duration_ns >= 4 * SYN_AGAIN
     return finding.times >= MIN_EARLY and has_time and finding.syns == finding.times
 
 
 def _answers(connection: ObservedConnection, ns: int) -> bool:
-    """Whether the listener was connected at that time or soon after, and sent data later."""
+    """Whether the listener of a connection is alive: it was connected at `ns` or soon after, and sent data later."""
     soon = ns + NOT_ANSWERED.patience
     return connection.start.ns <= soon < (connection.server.last_ns or 0)
 

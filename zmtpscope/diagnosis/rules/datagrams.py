@@ -1,4 +1,4 @@
-"""Datagrams: multicast groups that no host joins, and ZRE nodes whose beacons cease without a farewell."""
+"""Problems of datagrams: multicast groups that no host joins, and ZRE nodes whose beacons stop without a goodbye."""
 
 from __future__ import annotations
 

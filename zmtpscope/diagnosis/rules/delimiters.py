@@ -1,4 +1,4 @@
-"""Messages without the empty frame that separates the envelope from the request or reply."""
+"""Messages without the empty delimiter frame between the envelope and the request or reply."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _diagnosis(of: Sender, met: list[tuple[ObservedConnection, ObservedFinding]]
 
 
 def _leaves(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether a REQ of libzmq closes because of a reply without delimiter."""
+    """Whether a REQ of libzmq closed the connection because a reply had no delimiter."""
     ending, receiver = ending_of(connection), 1 - (finding.side or 0)
     is_req = finding.id == "REQREP-03" and connection.sides[receiver].socket_type == "REQ"
     return (

@@ -1,4 +1,4 @@
-"""Connections that end: how, how often, and which peers suffer."""
+"""Connections that end: how and how often they end, and which peers depended on them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ TOGETHER_HINT = (
 
 
 class Period(NamedTuple):
-    """Connections of two peers that each end after `ns`, counted from the start or from the last data."""
+    """A client's connections that each end after `ns`, `times` times.
+
+    The time counts from the last data if `is_idle`, otherwise from the start of the connection.
+    """
 
     ns: int
     is_idle: bool
@@ -95,7 +98,7 @@ def _period(departures: Sequence[Disconnect]) -> Period | None:
 
 
 def _spread(values: Sequence[int]) -> float:
-    """Return the difference between smallest and largest value, as a fraction of the largest."""
+    """Return the largest value minus the smallest, as a fraction of the largest."""
     return (max(values) - min(values)) / max(*values, 1)
 
 
@@ -132,7 +135,7 @@ def _periodic_disconnect(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _moments_of_end(departures: Sequence[Disconnect]) -> tuple[Endpoint, tuple[int, ...]]:
-    """Return the endpoint, and the seconds in which its listener ended the connections of a client."""
+    """Return a key to group clients: the endpoint, and the seconds in which its listener ended their connections."""
     seconds = dict.fromkeys(each.ending.moment.ns // SECOND for each in departures)
     return departures[0].connection.endpoint, tuple(seconds)
 
@@ -151,7 +154,7 @@ class End(NamedTuple):
 
 
 class EndsOfHost:
-    """Ends of one host's connections, in order of time."""
+    """The times at which connections of one host ended, in order."""
 
     def __init__(self, ends: Iterable[End]) -> None:
         self._ends = sorted(ends)
@@ -162,7 +165,7 @@ class EndsOfHost:
             self._others[place] = self._others[place + 1] if is_same else place + 1
 
     def around(self, time: int, endpoint: Endpoint) -> Iterator[str]:
-        """Yield the connections to other endpoints that ended at about the same time."""
+        """Yield the conn_ids of connections to other endpoints than `endpoint` that ended at about `time` (ns)."""
         place = bisect_left(self._ends, time - RELAYED, key=attrgetter("ns"))
         while place < len(self._ends) and self._ends[place].ns <= time + RELAYED:
             if self._ends[place].endpoint == endpoint:
@@ -183,7 +186,8 @@ def _ends_by_host(knowledge: Knowledge) -> dict[str, EndsOfHost]:
 
 
 def relayed_by(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozenset[str]:
-    """Return the other half of relayed connections: the same host ended both at the same time."""
+    """Return the conn_ids of connections that a proxy of the same host ended together with these: the other half of
+    each."""
     connection, ending = departures[0].connection, departures[0].ending
     ends = _ends_by_host(knowledge)[connection.sides[ending.side].ip]
     around = (ends.around(each.ending.moment.ns, connection.endpoint) for each in departures)
@@ -227,7 +231,7 @@ def _peer_departed(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _add_stragglers(found: dict[Leaver, list[Disconnect]], knowledge: Knowledge) -> None:
-    """Add clients that did not reconnect after a listener had left them and others."""
+    """Add clients to `found` that did not reconnect after a listener had ended their and other connections."""
     told = {each.connection.conn_id for departures in found.values() for each in departures}
     back: dict[Endpoint, tuple[int, int]] = {}
     for (endpoint, ip, _, _), departures in found.items():
@@ -244,10 +248,10 @@ def _add_stragglers(found: dict[Leaver, list[Disconnect]], knowledge: Knowledge)
 
 
 def _is_worth_telling(departure: Disconnect, knowledge: Knowledge) -> bool:
-    """Whether a departure was unexpected.
+    """Whether a departure was unexpected, and not only a client that comes and goes.
 
-    The abandoned peer tries again, a message was cut off, one of several clients left for good, a publisher left all
-    its subscribers, or all receivers left a PUSH. Otherwise clients may come and go.
+    It was if the other peer tries to reconnect, a message was cut off, one of several clients left for good, a
+    publisher left all its subscribers, or all receivers left a PUSH.
     """
     if departure.cut_off() is not None or departure.replaced_ns is not None:
         return True
@@ -264,7 +268,7 @@ DONE_WHEN_THEY_LEAVE = frozenset({"SUB", "XSUB", "DISH", "PUSH", "REQ"})
 
 
 def _is_done(departure: Disconnect) -> bool:
-    """Whether a client closed its connection with nothing left to do, as programs that end do."""
+    """Whether a client closed its connection without a pending request, as programs do when they have finished."""
     connection = departure.connection
     is_waiting = connection.requests is not None and connection.requests.waiting
     client = connection.client.socket_type

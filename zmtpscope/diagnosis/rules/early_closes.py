@@ -1,4 +1,5 @@
-"""Connections that end before they are used: equal mechanism roles, programs that end too soon, rejected commands."""
+"""Connections that end before they are used: both sides have the same mechanism role, a program exits too soon, or a
+command is rejected."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def _same_role(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _common_role(connection: ObservedConnection, now: int) -> str | None:
-    """Return the mechanism role of both sides; None if they differ or are unknown."""
+    """Return the role in the security mechanism that both sides have ("client" or "server"); None if they differ or are
+    unknown."""
     sides, mechanism = connection.sides, connection.sides[0].mechanism
     if (mechanism, "server") not in ROLES or sides[1].mechanism != mechanism or any(side.error for side in sides):
         return None
@@ -93,7 +95,8 @@ TIMER_HINT = (
 
 
 def _left_early(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint, if other connections of the two succeed."""
+    """Diagnose each client address and endpoint with handshakes that the client broke off, if other connections of the
+    two succeed."""
     hung = {each.connection.conn_id for same in hung_handshakes(knowledge).values() for each in same}
     for ends, connections in knowledge.by_ends.items():
         left = [each for each in connections if each.conn_id not in hung and _leaves_early(each)]
@@ -125,7 +128,7 @@ LEAVING = ("ZMTP-CONN-03", "NULL-08", "PLAIN-09", "ZMTP3X-GREETING-12")
 
 
 def _leaves_early(connection: ObservedConnection) -> bool:
-    """Whether a ZMTP client closes before the handshake is complete, for no visible reason."""
+    """Whether a ZMTP client closes before the handshake is complete, and the capture shows no reason."""
     client, ending = 1 - connection.listener, ending_of(connection)
     if ending is None or ending.side != client or is_agreed(connection) or not connection.is_whole:
         return False
@@ -147,7 +150,7 @@ SHORT = 3 * SECOND
 
 
 def _leave_before_publishing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client address and endpoint to which publishers connect."""
+    """Diagnose each address and endpoint where connecting publishers close before they send a message."""
     for ends, connections in knowledge.by_ends.items():
         empty = [each for each in connections if _publishes_nothing(each)]
         subscribed = sum(each.server.subscriptions is not None for each in empty)
@@ -172,7 +175,7 @@ def _leave_before_publishing(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _publishes_nothing(connection: ObservedConnection) -> bool:
-    """Whether a publisher soon closes without sending a message."""
+    """Whether a publisher closes its connection soon after it opened, and sent no message."""
     publisher, ending, values = 1 - connection.listener, ending_of(connection), connection.values
     if ending is None or ending.side != publisher or ending.cause not in ("closed", "reset") or values is None:
         return False
@@ -188,7 +191,7 @@ MIN_REJECTED = 3
 
 
 class Rejected(NamedTuple):
-    """A connection that a side closed immediately after it received a command, at `moment`."""
+    """A connection that one side closed immediately after it received `command` at `moment`."""
 
     connection: ObservedConnection
     ending: Ending
@@ -205,7 +208,8 @@ class Rejected(NamedTuple):
 
 
 def _rejected(connection: ObservedConnection) -> Rejected | None:
-    """Return the command on which a side closes, if the other side sent nothing after it."""
+    """Return the command after which a side immediately closed the connection, if the other side sent nothing more;
+    otherwise None."""
     ending = ending_of(connection)
     if ending is None or ending.cause not in ("closed", "reset") or not connection.is_whole:
         return None
@@ -225,7 +229,7 @@ def _rejected(connection: ObservedConnection) -> Rejected | None:
 
 
 def _rejections(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client, endpoint and closing side, if the side always closes."""
+    """Diagnose each client, endpoint and closing side, if that side always closes on the same command."""
     for ends, connections in knowledge.by_ends.items():
         rejected = (each for each in map(_rejected, connections) if each is not None)
         found = grouped(((each.by_listener, each.command), each) for each in rejected)
@@ -237,7 +241,7 @@ def _rejections(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_pinged(connections: Sequence[ObservedConnection], by_listener: bool, same: Sequence[Rejected]) -> bool:
-    """Whether a side closes on the first PING of every connection, at least twice, or once for a DISH of libzmq."""
+    """Whether a side closes on the first PING of every connection: at least twice, or once for a DISH of libzmq."""
     first = same[0].connection.sides[same[0].ending.side]
     came_back = len(connections) > 1
     if len(same) < MIN_LEFT and (first.socket_type != "DISH" or came_back):
@@ -251,8 +255,10 @@ def _is_pinged(connections: Sequence[ObservedConnection], by_listener: bool, sam
 
 
 def _all_end_so(connections: Sequence[ObservedConnection], same: Sequence[Rejected], by_listener: bool) -> bool:
-    """Whether no connection between the two lasts. A client that closes must also return quickly: programs that check
-    in from time to time close, too."""
+    """Whether all connections between two peers end in this way.
+
+    If the client closes, it must also reconnect quickly, because programs that connect from time to time close, too.
+    """
     conn_ids = {each.connection.conn_id for each in same}
     if any(is_agreed(each) and each.conn_id not in conn_ids for each in connections):
         return False

@@ -1,4 +1,4 @@
-"""Ended processes: one diagnosis covers all endpoints of a process."""
+"""Processes that ended: one diagnosis for all endpoints of a process."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ SHARING, MIN_SENT = ("PUSH", "SCATTER"), 8
 
 
 class Aftermath(NamedTuple):
-    """Text about reconnections after a peer left, and whether these are an outage."""
+    """A text about the time after a peer left, with reconnections. `is_outage`: it was away for long."""
 
     text: str
     is_outage: bool
 
 
 def aftermath(departures: Sequence[Disconnect], now: int) -> Aftermath:
-    """Describe whether and when clients reconnected; `now` is the end of the capture (ns)."""
+    """Describe whether and when clients reconnected to a peer that left; `now` is the end of the capture (ns)."""
     last = departures[-1]
     gone = last.is_missed and last.back_ns is None
     back = [each.back_ns - each.ending.moment.ns for each in departures if each.back_ns is not None]
@@ -66,7 +66,8 @@ def _gave_up(departure: Disconnect) -> int:
 
 
 def is_abandoned(departure: Disconnect, now: int) -> bool:
-    """Whether a publisher left and its subscribers have not returned, or a receiver left a PUSH that was sending."""
+    """Whether a publisher left its subscribers, or a receiver left a PUSH that was sending, and they were not connected
+    again."""
     server, end = departure.connection.server, departure.ending.moment.ns
     if departure.is_missed or departure.back_ns is not None or now - end < MIN_GONE:
         return False
@@ -78,7 +79,7 @@ def is_abandoned(departure: Disconnect, now: int) -> bool:
 
 @once
 def served_until(knowledge: Knowledge) -> dict[Endpoint, int]:
-    """Return the latest time (ns) at which a client was connected to each endpoint."""
+    """Return for each endpoint the latest time (ns) at which a client was connected."""
     found: dict[Endpoint, int] = {}
     for connection in knowledge.connections:
         until = FOR_EVER if connection.is_open else connection.last_ns
@@ -87,7 +88,8 @@ def served_until(knowledge: Knowledge) -> dict[Endpoint, int]:
 
 
 def of_processes(left: Sequence[Sequence[Disconnect]]) -> Iterator[list[Sequence[Disconnect]]]:
-    """Group departures by process; `left` are the departures of each peer, in order of time."""
+    """Group peers that left at the same time on one host, because their process ended. `left` contains the ends of each
+    peer's connections, in order of time."""
     at_once = []
     for departures in left:
         is_once = ended(departures[-1]) - ended(departures[0]) < TOGETHER_NS
@@ -124,13 +126,13 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
 
 
 def is_in_turn(departures: Sequence[Disconnect], knowledge: Knowledge) -> bool:
-    """Whether each lost port replaced another port of the listener, or was replaced by one."""
+    """Whether each port that a listener left replaced another port of it, or was replaced by one."""
     known = passing(knowledge)
     return all(each.by_listener and each.connection.ends in known for each in departures)
 
 
 def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose hosts whose sockets of one type listened at one port after another."""
+    """Diagnose hosts whose sockets of one type listened on one port after another."""
     hosts = grouped(
         ((each.connection.endpoint[0], each.connection.server.socket_type), each)
         for departures in found
@@ -158,7 +160,7 @@ def left_in_turn(found: Iterable[Sequence[Disconnect]], knowledge: Knowledge) ->
 
 
 def _name(departure: Disconnect) -> str:
-    """Name the socket that the process left: `ROUTER :5555`."""
+    """Return a short name of the listening socket that a process left: `ROUTER :5555`."""
     connection = departure.connection
     return " ".join(filter(None, (connection.server.socket_type, f":{connection.endpoint[1]}")))
 

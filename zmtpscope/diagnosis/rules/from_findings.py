@@ -1,4 +1,4 @@
-"""Rules based on findings, with one diagnosis for each client and endpoint."""
+"""Rules that only need findings: each makes one diagnosis per client and endpoint."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def with_finding(knowledge: Knowledge, *ids: str) -> Iterator[Met]:
 
 
 class OfFindings(NamedTuple):
-    """A rule based on findings.
+    """A rule that diagnoses connections by their findings.
 
-    `ids` are the findings, if `holds` accepts them; `also` are findings that follow from these. `are` must accept all
-    findings of a client. `what` is the sentence, with placeholders {client}, {server}, {detail}, and {refuser} and
-    {refused} for the side of the finding and its peer: a server of PLAIN or CURVE may connect. The diagnosis is only a
-    note if a later handshake succeeds, unless `is_final`.
+    `ids` are the findings, and `also` further findings with the same cause. `holds` accepts a connection by its
+    finding, and `are` all connections of a client together. `what` is the sentence, with placeholders: {client},
+    {server}, {detail}, and {refuser} and {refused} for the side of the finding and its peer. If a later handshake
+    succeeds, the diagnosis is only a note, unless `is_final`.
     """
 
     rule: str
@@ -61,7 +61,7 @@ Asker = tuple[Ends, str | None]
 
 
 def diagnoses_of(kinds: Iterable[OfFindings]) -> Callable[[Knowledge], Iterator[Diagnosis]]:
-    """Return the function of a rule that yields the diagnoses of all `kinds`."""
+    """Return the function `find` of a rule, which yields the diagnoses of all `kinds`."""
 
     def find(knowledge: Knowledge) -> Iterator[Diagnosis]:
         for kind in kinds:
@@ -124,24 +124,24 @@ def _sentence(kind: OfFindings, met: Sequence[Met]) -> str:
 
 
 def _detail(finding: ObservedFinding) -> str:
-    """Return the detail without the sentence that all findings of a kind share."""
+    """Return the part of a finding's text that is not the same in all findings of its id."""
     return (finding.detail or finding.text).partition(MISSPELT)[0]
 
 
 def _evident(kind: OfFindings, finding: ObservedFinding) -> str:
-    """Return the text that a finding adds to the sentence of its kind."""
+    """Return the details that a finding adds to the sentence of its rule, or ""."""
     return _detail(finding) if "{detail}" in kind.what else finding.text
 
 
 def _came_about_later(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:
-    """Return the client's first connection after `time` that agreed on ZMTP."""
+    """Return the client's first connection after `time` (ns) with a successful handshake, or None."""
     own = _came_about(knowledge).get(asker, [])
     place = bisect_right(own, time, key=began)
     return own[place] if place < len(own) else None
 
 
 def _came_about_sooner(knowledge: Knowledge, asker: Asker, time: int) -> ObservedConnection | None:
-    """Return the client's last connection up to `time` that agreed on ZMTP."""
+    """Return the client's last connection up to `time` (ns) with a successful handshake, or None."""
     own = _came_about(knowledge).get(asker, [])
     place = bisect_right(own, time, key=began)
     return own[place - 1] if place else None
@@ -149,7 +149,7 @@ def _came_about_sooner(knowledge: Knowledge, asker: Asker, time: int) -> Observe
 
 @once
 def _came_about(knowledge: Knowledge) -> dict[Asker, list[ObservedConnection]]:
-    """Return the connections of each client that can carry messages, by start time."""
+    """Return the connections of each client with a successful handshake, in order of start."""
     return grouped((_asker(each), each) for each in knowledge.connections if is_agreed(each))
 
 
@@ -158,6 +158,6 @@ def _asker(connection: ObservedConnection) -> Asker:
 
 
 def closed_at_once(knowledge: Knowledge, met: Sequence[Met]) -> bool:
-    """Whether the server closed on the client each time, and the client never waited for an answer in vain."""
+    """Whether the server closed every connection at once, and never let the client wait for an answer."""
     ends, hung = met[0].connection.ends, hung_handshakes(knowledge)
     return all(Waiting(ends, listens) not in hung for listens in (False, True))

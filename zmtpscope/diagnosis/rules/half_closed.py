@@ -1,4 +1,4 @@
-"""Connections that one side closed and the other did not."""
+"""Connections that one side closed and the other side's program left open."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ HINT = (
 
 
 class HalfClosed(NamedTuple):
-    """Side `closer` sent FIN at `moment`; the other side acknowledged it and did nothing."""
+    """A connection that side `closer` closed with a FIN at `moment`. The other side acknowledged the FIN, and neither
+    sent data nor closed."""
 
     connection: ObservedConnection
     closer: int
@@ -44,7 +45,8 @@ class HalfClosed(NamedTuple):
 
     @property
     def program(self) -> tuple[Endpoint, str | None]:
-        """Endpoint, and address of the client that does not close; None if the listener does not."""
+        """The program that does not close: the endpoint, and the address of the client, or None if it is
+        the listener."""
         connection = self.connection
         ip = None if self.silent == connection.listener else connection.sides[self.silent].ip
         return connection.endpoint, ip
@@ -58,8 +60,8 @@ def _half_closed(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _of_connection(connection: ObservedConnection) -> HalfClosed | None:
-    """Return a connection that one side has not closed; None if the network, a closed window or a large message
-    delays the close."""
+    """Return the connection if one side has not closed it; None if the network, a closed window or a large message
+    delays that."""
     values, ending = connection.values, ending_of(connection)
     if ending is None or (values is not None and not values["fin_acknowledged"]):
         return None
@@ -104,7 +106,7 @@ def _is_forgotten(half: HalfClosed, now: int) -> bool:
 
 
 def _goes_on(first: HalfClosed, same: Sequence[HalfClosed], knowledge: Knowledge) -> bool:
-    """Whether the program sends on other connections after the first FIN."""
+    """Whether the program sends data on its other connections after the first FIN."""
     endpoint, ip = first.program
     own = knowledge.by_endpoint[endpoint] if ip is None else knowledge.by_ends[Ends(ip, endpoint)]
     return any(

@@ -59,7 +59,7 @@ def _mechanism_mismatch(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _read_more(connection: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether a side that closed early had received more than the other side's greeting: that data may be the
+    """Whether a side that closed early had received more than the other side's greeting, so that this data may be the
     reason."""
     values = connection.values
     if finding.id != CLOSED_WITHIN or finding.side is None or values is None:
@@ -69,13 +69,13 @@ def _read_more(connection: ObservedConnection, finding: ObservedFinding) -> bool
 
 
 def _mechanism(connections: Sequence[ObservedConnection], *, listens: bool) -> str | None:
-    """Return the mechanism that a side announced on any of the connections."""
+    """Return the mechanism that the listener (`listens`) or the client announced on any of the connections, or None."""
     sides = [each.server if listens else each.client for each in connections]
     return next((side.mechanism for side in sides if side.mechanism), None)
 
 
 def _who_says(met: Met) -> str:
-    """Return the text of the finding, with the name of its side instead of "This side"."""
+    """Return the text of a finding, with the name of the peer instead of "This side"."""
     connection, finding = met
     return (
         finding.text
@@ -116,7 +116,7 @@ def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_over(waiting: Waiting, hung: Sequence[Hung], knowledge: Knowledge) -> bool:
-    """Whether a listener was silent for a moment only, and served connections that began later."""
+    """Whether a listener was silent only for a moment, and served connections that began later."""
     last = hung[-1].connection.start.ns
     later = (each for each in knowledge.by_endpoint[waiting.ends.endpoint] if each.start.ns > last)
     is_short = waiting.listener_is_silent and max(each.waited for each in hung) < MIN_OUTAGE
@@ -124,16 +124,17 @@ def _is_over(waiting: Waiting, hung: Sequence[Hung], knowledge: Knowledge) -> bo
 
 
 class Other(NamedTuple):
-    """An earlier connection to a listener that is silent to a new one. `is_served`: it sends there."""
+    """An earlier connection to a listener that does not answer new ones. `is_served`: the listener still
+    sends on it."""
 
     conn_id: str
     is_served: bool
 
 
 def _others(waiting: Waiting, first: Hung, knowledge: Knowledge) -> list[Other]:
-    """Return the earlier connections to an endpoint where new ones get nothing.
+    """Return the earlier connections to an endpoint that sends nothing on new connections.
 
-    They are open then, or their clients gave up a request just before.
+    They are open when the first handshake hangs, or their clients gave up a request just before.
     """
     if not waiting.listener_is_silent or first.connection.sides[first.silent].greeting is not None:
         return []
@@ -166,7 +167,7 @@ FULL_HINT = (
 
 
 def unanswered_logins(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose hung handshakes in which the server waited for its ZAP handler, once for each client and endpoint."""
+    """Diagnose each client and endpoint with hung handshakes in which the server waited for its ZAP handler."""
     for waiting, hung in hung_handshakes(knowledge).items():
         if any(each.waits_for_zap for each in hung):
             connection, silent, _, _ = hung[0]
@@ -198,7 +199,10 @@ def _hanging(
     hint: str,
     beside: Iterable[str] = (),
 ) -> Diagnosis:
-    """Diagnose a handshake that hangs. On the connections in `beside` the silent side is silent, too."""
+    """Return the diagnosis of hung handshakes of one client at one endpoint.
+
+    `what` names the silent side and what it does. On further connections, with conn_ids `beside`, it is silent, too.
+    """
     connection, silent, _, _ = hung[0]
     return Diagnosis.of(
         rule,
@@ -217,8 +221,8 @@ def _hanging(
 
 
 def _patience(hung: list[Hung]) -> str:
-    """Describe how long the peer waits: `gives up after 30 s, 3 times in 91 s, every 30.1 s` or `has been waiting
-    for 12 s`."""
+    """Describe how long the waiting side waits: `gives up after 30 s, 3 times in 91 s, every 30.1 s` or `has been
+    waiting for 12 s`."""
     over = [each.waited for each in hung if each.is_over]
     if not over:
         return f"has been waiting for {duration(max(each.waited for each in hung))}"

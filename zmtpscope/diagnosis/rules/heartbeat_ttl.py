@@ -1,4 +1,5 @@
-"""Heartbeats whose TTL is shorter than the time to the next PING, so that it ends connections of healthy programs."""
+"""PINGs whose TTL is shorter than the time to the next PING, so that the peer closes connections of working
+programs."""
 
 from __future__ import annotations
 
@@ -27,9 +28,10 @@ Pinger = tuple[Ends, str | None, bool]
 
 
 class BrokenPromise(NamedTuple):
-    """A connection that closed because of the TTL in the PINGs of `asker`, whose interval is longer.
+    """A connection that was closed because the TTL in the PINGs of side `asker` is shorter than their interval.
 
-    `every_ns` is the time between two PINGs, or None if the TTL wraps to `kept_ns`.
+    `ttl_ns` is the announced TTL, and `kept_ns` the time after which the peer closed. `every_ns` is the interval, or
+    None if libzmq truncated the TTL to `kept_ns`.
     """
 
     connection: ObservedConnection
@@ -42,7 +44,7 @@ class BrokenPromise(NamedTuple):
 
 @once
 def broken_promises(knowledge: Knowledge) -> dict[str, BrokenPromise]:
-    """Return the connections that a TTL ended although their program was healthy, by conn_id."""
+    """Return the connections that ended because a TTL was too short, although both programs worked, by conn_id."""
     every = _intervals(knowledge)
     found: dict[str, BrokenPromise] = {}
     for same in knowledge.by_client.values():
@@ -76,7 +78,7 @@ def _broken(
 
 
 def _intervals(knowledge: Knowledge) -> dict[Pinger, int]:
-    """Return the usual time between two PINGs of each peer: the longest of its connections."""
+    """Return the usual interval (ns) of the PINGs of each peer: the longest of its connections."""
     found: dict[Pinger, int] = {}
     for connection in knowledge.connections:
         for asker, side in enumerate(connection.sides):
@@ -88,7 +90,8 @@ def _intervals(knowledge: Knowledge) -> dict[Pinger, int]:
 
 
 def _until_first_ping(connection: ObservedConnection, asker: int) -> int | None:
-    """Return the time from the handshake to the only PING: libzmq waits one interval before it."""
+    """Return the time (ns) from the handshake to the only PING of a connection, or None: libzmq waits one interval
+    before it."""
     side = connection.sides[asker]
     if side.heartbeats is None or side.heartbeats.last is None or side.ready is None:
         return None

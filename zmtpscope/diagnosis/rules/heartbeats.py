@@ -1,4 +1,4 @@
-"""Unanswered heartbeats, after which one side gives the connection up."""
+"""Heartbeats without an answer, after which one side closes the connection."""
 
 from __future__ import annotations
 
@@ -70,8 +70,10 @@ WAY_HINT = (
 
 
 class TimeOut(NamedTuple):
-    """A connection on which side `silent` sent nothing, so the other side gave up at `ns`; `text` describes the
-    evidence."""
+    """A connection on which side `silent` sent nothing, so that the other side gave up at `ns`.
+
+    `text` describes the evidence.
+    """
 
     connection: ObservedConnection
     silent: int
@@ -105,8 +107,11 @@ def _time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_at_once(found: Mapping[tuple[Ends, bool], Sequence[TimeOut]]) -> Iterator[list[Sequence[TimeOut]]]:
-    """Group the time-outs of one cause: a server that is silent to several clients at a time, or a client to several
-    servers."""
+    """Yield groups of time-outs with the same cause: one server was silent to several clients at a time, or one client
+    to several servers.
+
+    `found` contains the time-outs by client and endpoint, and whether the listener is silent.
+    """
     peers: dict[str | Endpoint, list[Sequence[TimeOut]]] = {}
     for (ends, is_server), each in found.items():
         first = _worst(each)
@@ -127,7 +132,7 @@ def _silent_at_once(found: Mapping[tuple[Ends, bool], Sequence[TimeOut]]) -> Ite
 
 
 def _diagnosis(same: Sequence[Sequence[TimeOut]]) -> Diagnosis:
-    """Diagnose time-outs at the same time; one peer is silent in all of them."""
+    """Return one diagnosis for time-outs at the same time, in all of which one peer is silent."""
     each = [time_out for pair in same for time_out in pair]
     first, times = _worst(same[0]), [time_out.ns for time_out in same[0]]
     connection = first.connection
@@ -160,7 +165,7 @@ def _worst(each: Sequence[TimeOut]) -> TimeOut:
 
 
 def _silent_since(each: Sequence[TimeOut]) -> int:
-    """Return when the first unanswered PING was sent (ns)."""
+    """Return the time (ns) of the first PING without an answer."""
     return min(evidence.moment.ns for evidence in _worst(each).evidence)
 
 
@@ -190,7 +195,10 @@ def _of_connection(connection: ObservedConnection, knowledge: Knowledge) -> Iter
 
 
 def _closed_before_pong(connection: ObservedConnection) -> TimeOut | None:
-    """Return the time-out of a client that closed before the PONG, sent behind the capture point, could reach it."""
+    """Return the time-out of a client that closed before a PONG could reach it, or None.
+
+    The server, behind the capture point, did send the PONG.
+    """
     client, ending = 1 - connection.listener, ending_of(connection)
     heartbeats, path = connection.client.heartbeats, path_to_client(connection)
     if heartbeats is None or heartbeats.last is None or ending is None or ending.side != client:
@@ -212,7 +220,8 @@ def _closed_before_pong(connection: ObservedConnection) -> TimeOut | None:
 
 
 def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> TimeOut | None:
-    """Return the time-out if `asker` has open PINGs, received nothing since, and closed."""
+    """Return the time-out if side `asker` received nothing after a PING, and closed the connection at `closed` (ns);
+    otherwise None."""
     heartbeats, open_ = connection.sides[asker].heartbeats, open_pings(connection, asker, closed)
     if heartbeats is None or not waits_in_vain(connection, asker, closed):
         return None
@@ -266,16 +275,17 @@ def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> Time
 
 
 def _handshake_answer(connection: ObservedConnection, asker: int) -> int:
-    """Return the time (ns) of the slowest answer to `asker` in the handshake; 0 if the other side sent first."""
+    """Return how long (ns) the slowest answer to side `asker` took in the handshake; 0 if the other side sent first."""
     own, other = connection.sides[asker], connection.sides[1 - asker]
     moments = (own.greeting, other.greeting), (own.ready, other.ready)
     return max((0, *(answer.ns - asked.ns for asked, answer in moments if asked is not None and answer is not None)))
 
 
 def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Knowledge) -> TimeOut | None:
-    """Return the time-out if `asker` has open PINGs, received nothing since, and the connection is open.
+    """Return the time-out if side `asker` received nothing after a PING, and the connection is still open; otherwise
+    None.
 
-    Several PINGs to a peer that used to answer are open, or `asker` has stopped sending PINGs.
+    Either several PINGs to a peer that used to answer are pending, or `asker` has stopped sending PINGs.
     """
     now = knowledge.last_ns
     heartbeats, open_ = connection.sides[asker].heartbeats, open_pings(connection, asker, now)
@@ -303,8 +313,10 @@ def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Know
 
 
 def _ceased(connection: ObservedConnection, knowledge: Knowledge) -> Iterator[TimeOut]:
-    """Find sides that sent PINGs at intervals, then nothing for many intervals. The other side may have done the
-    same."""
+    """Yield a time-out for each side that sent PINGs at regular intervals, and then nothing for many intervals.
+
+    Both sides of a connection may have stopped.
+    """
     now = knowledge.last_ns
     silent = [side for side in (0, 1) if _has_ceased(connection.sides[side], now)]
     since = max((connection.sides[side].last_ns or 0 for side in silent), default=0)
@@ -335,7 +347,7 @@ def _has_ceased(side: ObservedSide, now: int) -> bool:
 
 
 def _pings(open_: Sequence[ObservedPing]) -> tuple[Evidence, ...]:
-    """Return the first open PINGs as evidence, one for each packet."""
+    """Return the first pending PINGs as evidence, one for each packet."""
     moments = {ping.moment: Evidence(ping.moment, "a PING without PONG", ping.ref) for ping in reversed(open_[:3])}
     return tuple(reversed(moments.values()))
 
@@ -350,8 +362,11 @@ def _before(heartbeats: ObservedHeartbeats) -> str:
 
 
 def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOut | None:
-    """Return the time-out of a close that arrived late: the last PINGs and FIN of a side arrived together, while a
-    PING of its peer was open."""
+    """Return the time-out if the path was interrupted: the last PINGs and the FIN of side `closer` arrived together,
+    late.
+
+    Meanwhile a PING of its peer was pending. None otherwise.
+    """
     own, other = (connection.sides[side].heartbeats for side in (closer, 1 - closer))
     if own is None or other is None:
         return None
@@ -377,7 +392,8 @@ def _cut_off(connection: ObservedConnection, closer: int, closed: int) -> TimeOu
 
 
 def _time_to_live_over(connection: ObservedConnection, asker: int, closed: int) -> TimeOut | None:
-    """Return the time-out if `asker` was silent for longer than the TTL of its last PING, and its peer closed."""
+    """Return the time-out if side `asker` sent nothing for the TTL of its last PING, so that its peer closed; otherwise
+    None."""
     side = connection.sides[asker]
     heartbeats = side.heartbeats
     if heartbeats is None or heartbeats.last is None or not is_past_ttl(connection, asker, closed):

@@ -1,4 +1,4 @@
-"""Middleboxes that end idle connections."""
+"""Middleboxes whose timeout ends connections without data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ IDLE_TIME_OUT_HINT = (
 
 
 def _idle_time_outs(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose endpoints at which idle and waiting connections end after the same silence, once each."""
+    """Diagnose each endpoint at which connections end after the same silence, both with and without a
+    pending request."""
     departed = (each for same in of_listeners(knowledge).values() for each in same)
     for endpoint, departures in grouped((each.connection.endpoint, each) for each in departed).items():
         same = _equal_silences(departures)
@@ -73,7 +74,8 @@ def _equal_silences(departures: Sequence[Disconnect]) -> list[Disconnect]:
 
 
 def _is_apart(idle: Disconnect, waiting: Sequence[Disconnect]) -> bool:
-    """Whether the idle connection ended at another time than one with a request: a server that ends closes all."""
+    """Whether an idle connection ended at another time than all with a pending request: a server that ends closes all
+    at once."""
     least = LARGEST_DEVIATION * _silence(idle)
     return any(abs(ended(idle) - ended(each)) > least for each in waiting)
 

@@ -1,4 +1,4 @@
-"""Jupyter kernels that do not answer a client, or do not answer yet."""
+"""Jupyter kernels that do not answer a client, or are still busy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ KERNEL = (
 
 
 class Asked(NamedTuple):
-    """Connections of a client to a kernel that answered none of its requests from `first` until `until` (ns)."""
+    """A client whose requests a kernel did not answer from `first` until `until` (ns), with its connections to that
+    kernel.
+
+    `ids` are the message ids of the requests.
+    """
 
     connections: list[ObservedConnection]
     first: Moment
@@ -67,7 +71,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_unanswered(connection: ObservedConnection) -> bool:
-    """Whether the connection is complete, the kernel did not end it, and sent no response to a request."""
+    """Whether the kernel sent no response on a complete connection with requests, and did not end the connection."""
     client, kernel = connection.client, connection.server
     ending = ending_of(connection)
     return (
@@ -86,7 +90,7 @@ def _asked(connections: list[ObservedConnection], knowledge: Knowledge) -> Asked
 
 
 def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
-    """Whether a publisher of the host was captured and published neither a response to the client nor a busy status."""
+    """Whether the kernel's publisher was captured, and published neither a response to the client nor a busy status."""
     found = False
     for connection in _between(knowledge).get((asked.client, asked.host, "SUB"), ()):
         published = connection.server
@@ -100,9 +104,9 @@ def _publishes_nothing(asked: Asked, knowledge: Knowledge) -> bool:
 
 
 def _heartbeats(asked: Asked, knowledge: Knowledge) -> int | None:
-    """Return the number of heartbeats that the host answered, or 0 if none after the first request.
+    """Return the number of heartbeats that the kernel's host answered; 0 if none after the first request.
 
-    None if the capture has no heartbeats.
+    None if the capture contains no heartbeats.
     """
     found = None
     for connection in _between(knowledge).get((asked.client, asked.host, "REQ"), ()):
@@ -145,7 +149,7 @@ MIN_BUSY = 10 * SECOND
 
 
 def _busy(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose busy kernels, once for each connection on which requests wait."""
+    """Diagnose busy kernels, once for each connection with pending requests."""
     for connection in knowledge.connections:
         client, kernel = connection.client, connection.server
         if client.jupyter is None or client.rhythm is None or not connection.is_whole or not connection.is_open:
@@ -163,14 +167,17 @@ def _busy(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_held_up(published: ObservedJupyter, knowledge: Knowledge) -> bool:
-    """Whether a kernel has replied since to the request of its last status: a program may forward that status."""
+    """Whether a published busy status is out of date: the kernel has replied since to the request of that status.
+
+    A program that forwards statuses late may have published it.
+    """
     assert published.busy is not None
     return published.busy_with is not None and _answered(knowledge).get(published.busy_with, 0) > published.busy.ns
 
 
 @once
 def _answered(knowledge: Knowledge) -> dict[str, int]:
-    """Return the time of the last reply to each Jupyter request, on any connection."""
+    """Return the time (ns) of the last reply to each Jupyter request, by message id, on any connection."""
     found: dict[str, int] = {}
     for side in (side for each in knowledge.connections for side in each.sides):
         if side.jupyter is not None and side.socket_type not in PUBLISHERS_AND_RADIO:

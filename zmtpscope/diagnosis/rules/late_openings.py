@@ -47,7 +47,7 @@ NOT_UP = (
 
 
 class Late(NamedTuple):
-    """A connection whose SYN was sent again; `finding` is about its first SYN."""
+    """A connection whose SYN the client sent again. `finding` reports the first SYN."""
 
     connection: ObservedConnection
     finding: ObservedFinding
@@ -110,14 +110,14 @@ def _diagnosis(same: Sequence[Late], knowledge: Knowledge) -> Diagnosis:
 
 
 def _others(same: Sequence[Late], knowledge: Knowledge) -> list[ObservedConnection]:
-    """Return the connections of the endpoint that opened at once, before the late ones did."""
+    """Return the connections of the endpoint that opened at once before the late ones opened."""
     late, until = {each.connection.conn_id for each in same}, max(each.opened_ns for each in same)
     at_endpoint = knowledge.by_endpoint[same[0].connection.endpoint]
     return [each for each in at_endpoint if each.start.ns < until and each.conn_id not in late]
 
 
 def _is_unaccepted(connection: ObservedConnection, same: Sequence[Late]) -> bool:
-    """Whether a client greeted its server, which did not greet it while the late ones waited."""
+    """Whether the server sent no greeting to a client while the late connections waited, as if it did not accept."""
     opened, greeting = connection.client.greeting, connection.server.greeting
     until = max(each.opened_ns for each in same)
     if opened is None or opened.ns > until or (greeting is not None and greeting.ns < same[0].began_ns):

@@ -64,10 +64,11 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_late(delivery: Delivery, early: Missed) -> bool:
-    """Whether a subscriber subscribed soon after its sibling, or soon after its own departure.
+    """Whether a subscriber missed messages because it subscribed too late.
 
-    A connection from the host of its sibling that began much later may be the same program, with a dead old connection.
-    If they started together, one of them is always first.
+    It subscribed soon after another subscriber of the publisher, or soon after its own previous connection. A
+    connection that began much later from the host of the other subscriber may be the same program, with a dead old
+    connection. If both started together, one of them is always first, and the result is False.
     """
     by, is_return = _since_sibling(delivery, early), delivery.left_ns is not None
     if by < TOGETHER_NS and not is_return and not _is_delayed(delivery):
@@ -77,8 +78,11 @@ def _is_late(delivery: Delivery, early: Missed) -> bool:
 
 
 def _since_sibling(delivery: Delivery, early: Missed) -> int:
-    """Return the time (ns) to its subscription from its sibling's, or from its own earlier departure if that was
-    later."""
+    """Return the time (ns) by which the subscription was late.
+
+    It counts from the subscription of the other subscriber, or from the end of this subscriber's previous connection if
+    that was later.
+    """
     siblings = early.sibling.intervals(delivery.key)
     since = siblings[0][0] if siblings else early.sibling.connection.start.ns
     return _since(delivery) - max(since, delivery.left_ns or 0)
@@ -99,7 +103,7 @@ def _is_delayed(delivery: Delivery) -> bool:
 
 
 def _late_severity(delivery: Delivery, early: Missed) -> Severity:
-    """Return a note if the subscriber may have been started later, or together, or be another program."""
+    """Return "warn", or "note" if the subscriber may have been started later on purpose, or be another program."""
     is_back = delivery.left_ns is not None and _since_sibling(delivery, early) >= TOGETHER_NS
     return "warn" if _is_delayed(delivery) or (is_back and not delivery.may_be_other) else "note"
 
@@ -112,7 +116,11 @@ def _late_diagnosis(
     early: Missed,
     returns: int,
 ) -> Diagnosis:
-    """Diagnose the worst delivery of `late`; the subscriber also returned to the topic `returns` times."""
+    """Return the diagnosis of subscribers that missed messages of a publisher (`late`), with the worst case `delivery`
+    and `early`.
+
+    That subscriber also returned to the topic `returns` times on later connections.
+    """
     subscriber, sibling, key = delivery.subscriber, early.sibling, delivery.key
     subscription = subscriber.matching(key)[0]
     who, earlier = names_of(subscriber.end, sibling.end)
@@ -230,7 +238,8 @@ def _missed_since(
     time: tuple[int, int],
     knowledge: Knowledge,
 ) -> int:
-    """Return the most messages that one sibling received within `time`, of topics that `after` no longer gets."""
+    """Return the most messages that one other subscriber received in the time range `time` (ns), of the `lost`
+    subscriptions of `after`."""
     got_most_of, messages = got_most(knowledge)[publisher], Counter[Subscriber]()
     keys, topics = publisher.ascending
     asked_for = [UNKNOWN] if UNKNOWN in got_most_of and any(each.matches(b"") for each in lost) else []
@@ -293,14 +302,15 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _uses_others(connection: ObservedConnection, knowledge: Knowledge) -> bool:
-    """Whether its client also connected to a program of that host that is no publisher, and gets messages of it."""
+    """Whether the client of a connection also receives messages from a program of the publisher's host that is no
+    publisher."""
     near = _receiving(knowledge).get((connection.client.ip, connection.server.ip), ())
     return any(abs(start - connection.start.ns) <= SECOND for start in near)
 
 
 @once
 def _receiving(knowledge: Knowledge) -> dict[tuple[str, str], list[int]]:
-    """Start of the connections on which a listener sent messages to a client, by both addresses."""
+    """Return the start times (ns) of connections on which a listener sent messages to a client, by both addresses."""
     return grouped(
         ((each.client.ip, each.server.ip), each.start.ns)
         for each in knowledge.connections

@@ -1,4 +1,4 @@
-"""Subscriptions that match more topics than the one they name."""
+"""Subscriptions that also match longer topics, which the subscriber may not expect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_REPORTED = 3
 
 
 class Longer(NamedTuple):
-    """A topic that continues after a subscription, with its number of messages."""
+    """A topic that begins with a subscribed topic and is longer, with its first message and number of messages."""
 
     name: bytes
     first: Moment
@@ -29,7 +29,7 @@ class Longer(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """A subscriber that gets its topic and longer ones."""
+    """A subscriber that receives the topic of its subscription, and longer topics."""
 
     subscriber: Subscriber
     topic: bytes

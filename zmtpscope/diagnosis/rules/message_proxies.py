@@ -1,4 +1,4 @@
-"""Proxies that do not forward everything, and messages that circulate between two of them."""
+"""Proxies that do not forward all messages or subscriptions, and messages that circulate between two proxies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_LINKS = 64
 
 
 class Link(NamedTuple):
-    """A connection on which a proxy repeatedly sends the same messages to another proxy."""
+    """A connection on which a proxy (side `sender`) repeatedly sends the same messages to another proxy."""
 
     connection: ObservedConnection
     sender: int
@@ -67,7 +67,7 @@ def _circling(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _alternates(one: Link, other: Link, number: int) -> bool:
-    """Whether a message passed both links alternately."""
+    """Whether a message passed over the two links alternately. `number` is its checksum."""
     here, there = one.rounds[number].times, other.rounds[number].times
     if there[0] < here[0]:
         here, there = there, here
@@ -108,14 +108,14 @@ MAX_COMPARED = 524_288
 
 
 class Proxy(NamedTuple):
-    """A host that subscribes, and publishes what it gets at one endpoint."""
+    """A host that subscribes (`incoming`), and publishes at one endpoint (`outgoing`), as a proxy does."""
 
     incoming: list[Subscriber]
     outgoing: Publisher
 
 
 class Dropped(NamedTuple):
-    """Messages of a topic that at least went into a proxy and did not reach a subscriber."""
+    """A lower bound for the messages of a topic that a proxy received and did not send to a subscriber."""
 
     messages: int
     key: TopicKey
@@ -164,9 +164,10 @@ def _dropped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Iterator[D
 
 
 def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscriber, key: TopicKey, now: int) -> int:
-    """Return how many messages of a topic, at least, went in and did not reach a subscriber of the proxy.
+    """Return a lower bound for the messages of a topic that a proxy received and did not send to a subscriber.
 
-    Only the time of its last subscription counts. The last incoming message has the time `latest_ns`.
+    Only the time of its last subscription counts. `incoming` are the times of received messages, the last at
+    `latest_ns`.
     """
     intervals = () if subscriber.mixes(key) else subscriber.intervals(key)
     if not intervals:
@@ -184,7 +185,8 @@ def _missing(incoming: Sequence[Timeline], latest_ns: int, subscriber: Subscribe
 
 
 def _stopped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Diagnosis | None:
-    """Diagnose a proxy that forwarded messages, and then no more to any subscriber until the last of them left."""
+    """Diagnose a proxy that forwarded messages, and then sent nothing to any subscriber until the last of them left; or
+    return None."""
     last = max((each.latest_ns for each in proxy.outgoing.subscribers), default=0)
     waiting = [each for each in behind if each.latest_ns and (each.is_open or each.last_ns > last)]
     end = max((now if each.is_open else each.last_ns for each in waiting), default=0)
@@ -227,7 +229,7 @@ def _stopped(proxy: Proxy, behind: Sequence[Subscriber], now: int) -> Diagnosis 
 
 
 def _is_held_back(subscriber: Subscriber) -> bool:
-    """Whether its publisher cannot send to it."""
+    """Whether the publisher cannot send to a subscriber, because of TCP or a closed receive window."""
     publisher = subscriber.connection.sides[1 - subscriber.side]
     return publisher.last_outage is not None or publisher.is_sending or subscriber.stalled_ns > subscriber.latest_ns
 
@@ -262,7 +264,7 @@ NOT_FORWARDED = "subscriptions-not-forwarded"
 
 
 def _not_forwarding(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each proxy that has subscribers and subscribes to nothing itself."""
+    """Diagnose each proxy that has subscribers, but has subscribed to nothing itself."""
     for proxy in _proxies(knowledge):
         asked = [each for each in proxy.outgoing.subscribers if each.is_filtered and each.subscriptions]
         is_mute = all(each.is_filtered and not each.subscriptions for each in proxy.incoming)

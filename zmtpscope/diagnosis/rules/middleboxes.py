@@ -29,7 +29,7 @@ BUSY_HINT = (
 
 
 class Reset(NamedTuple):
-    """A connection that was reset in the name of `ending.side`."""
+    """A connection that a middlebox reset in the name of side `ending.side`."""
 
     connection: ObservedConnection
     ending: Ending
@@ -40,7 +40,7 @@ class Reset(NamedTuple):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the last message before the RST closely followed another one."""
+        """Whether messages followed each other closely before the RST, so that the connection was not idle."""
         rhythms = [side.rhythm for side in self.connection.sides if side.rhythm is not None]
         times = sorted(time for each in rhythms for time in each.recent if time <= self.ending.moment.ns)
         return len(times) > 1 and times[-1] - times[-2] < MIN_IDLE

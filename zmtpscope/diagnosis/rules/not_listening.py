@@ -1,4 +1,4 @@
-"""Endpoints at which nothing listens."""
+"""Endpoints at which no program listens."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _mutual(knowledge: Knowledge) -> dict[str, str]:
-    """Return the endpoints, as subjects, whose hosts refused each other and never served a connection."""
+    """Return pairs of endpoints, as text, whose hosts refused each other's connections and never served one."""
     tried = {
         (each.client, each.endpoint[0]): each.endpoint
         for each in knowledge.findings
@@ -87,7 +87,7 @@ def _mutual(knowledge: Knowledge) -> dict[str, str]:
 
 
 def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
-    """Return refused loopback addresses, as subjects, each with the address that serves the same port."""
+    """Return, for each refused loopback address with port, as text, another loopback address that serves that port."""
     served = {
         port: (ip, port)
         for (ip, port), connections in knowledge.by_endpoint.items()
@@ -102,8 +102,7 @@ def _served_loopback(knowledge: Knowledge) -> dict[str, str]:
 
 
 def _served_locally(knowledge: Knowledge) -> dict[str, str]:
-    """Return refused addresses of other hosts or this one, as subjects, each with a loopback address that serves the
-    same port."""
+    """Return, for each refused address that is not loopback, as text, a loopback address that serves the same port."""
     served = {
         port: address((ip, port))
         for (ip, port), connections in knowledge.by_endpoint.items()

@@ -36,7 +36,7 @@ WEBSOCKET_HINT = "connect to tcp:// instead of ws://, or bind that socket to ws:
 
 @once
 def _scans(knowledge: Knowledge) -> dict[str, dict[Endpoint, RunFinding]]:
-    """Return addresses that try many ports, with the first attempt at each endpoint."""
+    """Return addresses that try many ports, with the finding about the first attempt at each endpoint."""
     tried: dict[str, dict[Endpoint, RunFinding]] = {}
     for finding in knowledge.findings:
         if finding.id in REACHED and finding.endpoint is not None and finding.client and finding.times <= MAX_TRIES:
@@ -90,7 +90,7 @@ def _silent_visits(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def said_nothing(connection: ObservedConnection) -> bool:
-    """Whether a client connected to a peer of ZeroMQ, and left without sending an octet."""
+    """Whether a client connected to a ZeroMQ endpoint, and left without sending an octet."""
     client, ending = 1 - connection.listener, ending_of(connection)
     return (
         connection.is_whole
@@ -162,7 +162,7 @@ def _without_tls(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_in_clear(connection: ObservedConnection, ending: Ending) -> bool:
-    """Whether the listener closed a connection on which the client spoke ZMTP."""
+    """Whether the listener closed a complete connection on which the client sent an unencrypted greeting of ZMTP."""
     client = connection.client
     return connection.is_whole and ending.side == connection.listener and client.greeting is not None
 
@@ -199,7 +199,8 @@ def _foreign(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _failed_behind(met: Met, knowledge: Knowledge) -> list[ObservedConnection]:
-    """Return the other connections of an endpoint if the listener ended all of them when foreign octets arrived."""
+    """Return the other connections of an endpoint, if the listener ended all of them just when octets of another
+    protocol arrived."""
     found, since = [], met.finding.moment.ns
     for each in knowledge.by_endpoint[met.connection.endpoint]:
         if each is met.connection or each.start.ns > since or not is_agreed(each):

@@ -54,11 +54,11 @@ GIVEN_UP_HINT = (
 
 
 class Queue(NamedTuple):
-    """Requests of side `asker` that wait longer and longer; of `pending` that still do, `oldest` came first, and one at
-    `newest` (ns) as the number `known`.
+    """Requests of side `asker` whose waiting times grow, and of which `pending` have no reply yet.
 
-    `trend` contains the latencies of all replies, the last one at `last_reply` (ns), and the newest request with a
-    reply came at `last_answered`. `in_order`: only the order of the messages shows which is the reply to which.
+    `oldest` is the oldest of these; request number `known` was sent at `newest` (ns). `trend` contains the latencies of
+    all replies. The last reply came at `last_reply` (ns), and the newest request with a reply was sent at
+    `last_answered` (ns). `in_order`: replies were matched with requests only by the order of messages.
     """
 
     connection: ObservedConnection
@@ -74,13 +74,13 @@ class Queue(NamedTuple):
 
     @property
     def quarters(self) -> list[int]:
-        """Typical latency in each quarter of the replies (ns)."""
+        """The typical latency (ns) in each quarter of the replies."""
         typical = self.trend.typical()
         part = len(typical) // PARTS
         return [round(median(typical[place * part : (place + 1) * part])) for place in range(PARTS)]
 
     def grows(self, now: int) -> bool:
-        """Whether replies take longer and longer, and the client still sends requests until `now`."""
+        """Whether replies take ever longer, and the client still sends requests, up to `now` (ns)."""
         if self.trend.count < MIN_REPLIES or self.pending < MIN_WAITING:
             return False
         first, *_, last = quarters = self.quarters
@@ -106,13 +106,13 @@ def _overloaded(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _gave_up_on_rep(waiting: Hanging) -> bool:
-    """Whether a client closed its connection to a listening REP while it waited."""
+    """Whether a client closed its connection to a listening REP while a request was pending."""
     is_own = waiting.ending is not None and not waiting.was_left and not waiting.is_unacknowledged
     return is_own and waiting.asks_rep and waiting.requests.asker != waiting.connection.listener
 
 
 def _giving_up(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose REPs whose clients wait for less time than the simultaneous requests need one after the other."""
+    """Diagnose REPs whose clients give up sooner than the REP can answer all requests that wait at the same time."""
     given_up = (each for each in hanging(knowledge) if _gave_up_on_rep(each))
     for endpoint, same in grouped((each.connection.endpoint, each) for each in given_up).items():
         quickest = latencies(knowledge)[endpoint].least
@@ -138,7 +138,7 @@ def _giving_up(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _most_at_once(same: Sequence[Hanging]) -> int:
-    """Return the largest number of requests that wait at one time."""
+    """Return the largest number of requests that were pending at the same time."""
     most = at_once = 0
     for _, step in sorted([(each.oldest.ns, 1) for each in same] + [(each.until, -1) for each in same]):
         at_once += step
@@ -150,7 +150,7 @@ def _most_at_once(same: Sequence[Hanging]) -> int:
 
 
 def _growing(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose servers with a client whose requests wait longer and longer, and still do."""
+    """Diagnose servers with a client whose requests wait ever longer, up to the end of the capture."""
     found = grouped(
         ((connection.endpoint, name_of(connection, 1 - queue.asker), queue.in_order is None), queue)
         for connection in knowledge.connections
@@ -164,7 +164,10 @@ def _growing(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _queues(connection: ObservedConnection) -> Iterator[Queue]:
-    """Yield the requests of each side that does not wait for each reply, by envelopes, ids of calls, or order only."""
+    """Yield the requests of each side that sends several without waiting for replies.
+
+    They are matched with replies by envelopes, by ids of calls, or only by order.
+    """
     requests, in_order = connection.requests, connection.in_order
     if requests is not None and not requests.is_lock_step and requests.last_reply is not None and requests.waiting:
         oldest, newest = requests.waiting[0].moment, requests.waiting[-1].moment.ns
@@ -185,10 +188,11 @@ def _queues(connection: ObservedConnection) -> Iterator[Queue]:
 
 
 def _replies_in_turn(queues: Sequence[Queue], connections: Sequence[ObservedConnection]) -> bool:
-    """Whether messages of a listener look like replies of a program that takes one request at a time.
+    """Whether the messages of a listener look like replies of a program that takes one request at a time.
 
-    Its quickest reply then takes as long as the time between replies, to all clients. Replies follow the messages of a
-    client at no fixed distance; acknowledgments of every second message do.
+    The quickest reply of such a program takes about as long as the time between two replies to any client. Messages
+    that follow those of a client at a fixed distance are something else, such as an acknowledgment of every second
+    message.
     """
     quickest = min(each.in_order.least_ns for each in queues if each.in_order is not None)
     recent = [each.server.rhythm.recent for each in connections if each.server.rhythm is not None]
@@ -237,7 +241,7 @@ def _waiting_count(queue: Queue) -> int:
 
 
 def _waiting_in_turn(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose servers that reply to one REQ at a time, while several wait most of the time."""
+    """Diagnose servers that reply to one REQ at a time, while several REQs wait most of the time."""
     found = grouped(
         (each.endpoint, (each, requests))
         for each in knowledge.connections
@@ -273,7 +277,7 @@ def _waiting_in_turn(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_asked_by_req(connection: ObservedConnection, requests: ObservedRequests) -> bool:
-    """Whether a REQ asks the listener, and is no worker."""
+    """Whether the client is a REQ that sends requests to the listener, and not a worker."""
     return connection.client.socket_type == "REQ" and requests.asker != connection.listener
 
 

@@ -50,7 +50,8 @@ def _partly_refused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_between(refused: RunFinding, connections: Sequence[ObservedConnection]) -> bool:
-    """Whether a client connected just after few refusals, and the server had not ended its last connection."""
+    """Whether a client connected right after one to three refusals, and the server had not ended its previous
+    connection."""
     place = bisect_left(connections, refused.moment.ns, key=began)
     if place == len(connections) or refused.times > MAX_ATTEMPTS:
         return False

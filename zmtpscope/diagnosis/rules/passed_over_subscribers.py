@@ -45,7 +45,7 @@ def _passed_over(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _last_messages(subscriber: Subscriber, knowledge: Knowledge) -> ObservedRhythm | None:
-    """Return the rhythm of messages to a subscriber that ended; None if they continue or are held back."""
+    """Return the times of a subscriber's messages, if they stopped; None if they continue, or TCP holds them back."""
     connection, publisher = subscriber.connection, subscriber.connection.sides[1 - subscriber.side]
     rhythm = publisher.rhythm
     if rhythm is None or not connection.is_open or not subscriber.is_filtered or publisher.is_sending:
@@ -57,7 +57,11 @@ def _last_messages(subscriber: Subscriber, knowledge: Knowledge) -> ObservedRhyt
 
 
 def _others_got(publisher: Publisher, subscriber: Subscriber, since: int, now: int) -> tuple[int, Subscriber]:
-    """Return the other subscriber that got most messages after `since` that match `subscriber`, and their number."""
+    """Return the other subscriber that received the most messages matching the subscriptions of `subscriber`, and their
+    number.
+
+    Only messages from `since` until `now` (ns) count.
+    """
     best = 0, subscriber
     for other in publisher.subscribers[-MAX_COMPARED:]:
         if other is subscriber:

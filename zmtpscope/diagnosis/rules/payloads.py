@@ -1,4 +1,4 @@
-"""Findings about payloads: unsafe contents, and missing messages."""
+"""Findings about the content of messages: unsafe pickles, and missing sequence numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zmtpscope.dissect.identity import is_loopback
 
 
 def _imports(_: ObservedConnection, finding: ObservedFinding) -> bool:
-    """Whether reading the pickle runs code; one of plain values does not."""
+    """Whether loading the pickle imports something, and so runs code."""
     return finding.severity != "note"
 
 

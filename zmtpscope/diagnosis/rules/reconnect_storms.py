@@ -22,7 +22,7 @@ MIN_FAILED = 6
 
 
 class Storm(NamedTuple):
-    """All connections of a client that reconnects again and again, and the finding about it."""
+    """The connections of a client that reconnects again and again to one endpoint, and the finding that reports it."""
 
     connections: Sequence[ObservedConnection]
     finding: ObservedFinding

@@ -25,8 +25,10 @@ MIN_WAIT, MANY_PAUSES = 5 * SECOND, 5
 
 
 class Returned(NamedTuple):
-    """The connection of a client to a ROUTER that closed it, and the next one, on which the ROUTER is silent until
-    `until` (ns)."""
+    """A client that reconnected to a ROUTER which had closed its connection.
+
+    On the new connection `after` the ROUTER is silent until `until` (ns).
+    """
 
     before: ObservedConnection
     after: ObservedConnection
@@ -34,13 +36,13 @@ class Returned(NamedTuple):
 
     @property
     def first(self) -> bytes:
-        """Return the kind of the client's first message on the old connection."""
+        """The command at the start of the client's first message on the old connection."""
         kinds = self.before.client.kinds
         return b"" if kinds is None else kinds.first
 
 
 def _not_registered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each endpoint."""
+    """Diagnose each endpoint of a ROUTER where clients did not repeat their registration."""
     found = (
         returned
         for same in knowledge.by_client.values()
@@ -69,7 +71,8 @@ def _not_registered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_unregistered(returned: Returned) -> bool:
-    """Whether a client lacks the first message of its old connection, which it sent only once."""
+    """Whether a client did not repeat, on its new connection, the first message of the old one, which it sent only once
+    there."""
     before, after, until = returned
     if not all(each.server.socket_type == "ROUTER" and each.is_whole and is_agreed(each) for each in (before, after)):
         return False

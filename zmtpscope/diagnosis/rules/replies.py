@@ -40,7 +40,7 @@ def _late(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _late_replies(knowledge: Knowledge) -> Iterator[tuple[Ends, Diagnosis]]:
-    """Yield a diagnosis for each connection with late replies, after the ends of the asker."""
+    """Yield a diagnosis for each connection with late replies, with its client address and endpoint."""
     for connection in knowledge.connections:
         requests = connection.requests
         is_late = requests is not None and (requests.late is not None or requests.are_displaced)
@@ -55,7 +55,7 @@ def _late_replies(knowledge: Knowledge) -> Iterator[tuple[Ends, Diagnosis]]:
 
 
 def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diagnosis:
-    """Diagnose replies that arrived after a REQ had sent its next request on the same connection."""
+    """Return the diagnosis of replies that arrived after a REQ had repeated its request on the same connection."""
     late, takes_late = requests.late or requests.abandoned, requests.takes_late or requests.are_displaced
     assert late is not None
     asker, asked = name_of(connection, requests.asker), name_of(connection, 1 - requests.asker)
@@ -68,10 +68,11 @@ def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diag
 
 
 def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
-    """Diagnose a client that closed while it waited, and repeated the request on a new connection.
+    """Diagnose a client that closed its connection with a pending request, and repeated the request on a new one; or
+    return None.
 
-    None if the repeated request, or its next hop, has no reply, or if the client may have asked before it was
-    connected.
+    None also if the repeated request has no reply, if a broker passed it on without a reply, or if the client may have
+    sent it before it was connected.
     """
     if waiting.ending is None or waiting.waited < MIN_PATIENCE_NS:
         return None
@@ -107,7 +108,8 @@ def _answers_in_turn(waiting: Hanging) -> bool:
 
 
 def _may_have_waited(waiting: Hanging, again: Repetitions, knowledge: Knowledge) -> bool:
-    """Whether the request may have been queued since an attempt to connect, for about as long as the reply took."""
+    """Whether the request may have waited in the client until a connection attempt succeeded, for as long as the reply
+    took."""
     connection, asker = waiting.connection, waiting.requests.asker
     ready = connection.sides[1 - asker].ready
     if ready is None or waiting.oldest.ns - ready.ns > MIN_PATIENCE_NS:
@@ -143,7 +145,7 @@ def _late_reply(
 
 
 class Unasked(NamedTuple):
-    """A connection, and its first reply without a request."""
+    """A connection with replies that belong to no request; `reply` is the first."""
 
     connection: ObservedConnection
     requests: ObservedRequests

@@ -1,4 +1,4 @@
-"""Clients that close their connections and connect again, many times."""
+"""Clients that again and again close their connection and connect again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RESTART_HINT = "if that program should stay connected, see in its log whether it
 
 
 def _returning(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client at an endpoint."""
+    """Diagnose each client and endpoint where it happens."""
     left = (each for each in disconnects(knowledge) if not each.by_listener and each.replaced_ns is None)
     clients = grouped(((each.connection.ends, each.connection.client.identity), each) for each in left)
     for same in clients.values():
@@ -43,7 +43,8 @@ def _returning(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _comes_back(left: Sequence[Disconnect]) -> bool:
-    """Whether one client at a time closed its connection, and was back in half the time that it had stayed."""
+    """Whether a client reconnected each time in less than half of the time that its connection had lasted, without
+    overlaps."""
     if len(left) < MIN_TIMES or any(each.ending.is_reset or each.connection.finding(STORM) for each in left):
         return False
     away, stayed = _away(left), median(lifetime(each.connection, each.ending) for each in left)
@@ -51,7 +52,7 @@ def _comes_back(left: Sequence[Disconnect]) -> bool:
 
 
 def _away(left: Sequence[Disconnect]) -> list[int]:
-    """Return the times from one connection to the next (ns)."""
+    """Return the times (ns) between the end of each connection and the start of the next."""
     return [other.connection.start.ns - one.ending.moment.ns for one, other in pairwise(left)]
 
 

@@ -1,4 +1,4 @@
-"""ROUTERs that send to a wrong routing id: of a closed connection, or of no client at all."""
+"""ROUTERs that send to a wrong routing id: that of a closed connection, or one that no client has."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ HINT = (
 
 
 class Moved(NamedTuple):
-    """A client that reconnected, and got nothing from side `router` on the new connection for `silent` (ns)."""
+    """A client that reconnected to a ROUTER, which sent nothing on the new connection for `silent` (ns). `router` is
+    its side."""
 
     old: ObservedConnection
     new: ObservedConnection
@@ -44,7 +45,7 @@ class Moved(NamedTuple):
 
     @property
     def pushed(self) -> ObservedRhythm:
-        """Rhythm of the ROUTER's messages on the old connection."""
+        """The times of the ROUTER's messages on the old connection."""
         rhythm = self.old.sides[self.old.side_of("ROUTER") or 0].rhythm
         assert rhythm is not None
         return rhythm
@@ -61,9 +62,9 @@ def _old_routing_id(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _replaced(connections: Sequence[ObservedConnection]) -> Iterator[tuple[ObservedConnection, ObservedConnection]]:
-    """Yield each ended connection with the next one of its address, in order of start.
+    """Yield each ended connection with the next one of the same address, in order of start.
 
-    Skips pairs if another connection ended in between, because the new one might replace either.
+    Pairs are skipped if another connection ended in between, because the new one might replace either.
     """
     starts = [each.start.ns for each in connections]
     ended = [(ending.moment.ns, each) for each in connections if (ending := ending_of(each)) is not None]
@@ -97,7 +98,7 @@ def _moved(old: ObservedConnection, new: ObservedConnection, now: int) -> Moved 
 
 @once
 def _last_sent(knowledge: Knowledge) -> dict[Endpoint, int]:
-    """Return the time of a ROUTER's last message at each endpoint."""
+    """Return for each endpoint the time (ns) of the last message of its ROUTER."""
     found: dict[Endpoint, int] = {}
     for connection in knowledge.connections:
         router = connection.side_of("ROUTER")
@@ -183,7 +184,7 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make a note for each endpoint at which a ROUTER sent nothing to any client."""
+    """Yield a note for each endpoint at which a ROUTER sent nothing to any client."""
     for endpoint, connections in knowledge.by_endpoint.items():
         if any(each.server.rhythm is not None or _expects_nothing(each.client.rhythm) for each in connections):
             continue
@@ -209,14 +210,14 @@ def _nobody_answered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _expects_nothing(rhythm: ObservedRhythm | None) -> bool:
-    """Whether a client sent messages at regular times without an answer to any, as for heartbeats."""
+    """Whether a client probably needs no answer: it sent messages at regular times, and none was answered."""
     if rhythm is None or rhythm.count < MIN_REGULAR or rhythm.lasted_ns < MIN_WAIT:
         return False
     return rhythm.longest_ns * (rhythm.count - 1) <= REGULAR * rhythm.lasted_ns
 
 
 def _waits(connection: ObservedConnection, now: int) -> int:
-    """Return the time (ns) since a DEALER's last message to a ROUTER; 0 if it sends a stream of them."""
+    """Return the time (ns) since the last message of a DEALER to a ROUTER; 0 if it sends a stream of messages."""
     server, client = connection.server, connection.client
     if (client.socket_type, server.socket_type) != ("DEALER", "ROUTER") or client.calls is not None:
         return 0
@@ -230,13 +231,13 @@ def _waits(connection: ObservedConnection, now: int) -> int:
 
 
 def _sizes(connection: ObservedConnection) -> tuple[int, int] | None:
-    """Return the sizes of a client's last message, and of the largest one before."""
+    """Return the size of a client's last message, and of its largest earlier one; None if unknown."""
     sizes = connection.client.sizes
     return None if sizes is None else (sizes.of_last, sizes.before)
 
 
 def _is_same_identity(earlier: ObservedConnection, later: ObservedConnection) -> bool:
-    """Whether an earlier connection has the identity of a later one, and the listener did not close it."""
+    """Whether an earlier connection with the same identity may be open for the listener, which did not close it."""
     one, other = earlier.client.identity, later.client.identity
     values = earlier.values
     has_closed = values is not None and values[f"fin_ns_{earlier.listener}"] is not None
@@ -244,7 +245,7 @@ def _is_same_identity(earlier: ObservedConnection, later: ObservedConnection) ->
 
 
 def _asks(connection: ObservedConnection) -> bool:
-    """Whether a DEALER sent several messages to a ROUTER that listens."""
+    """Whether a connecting DEALER sent several messages to a listening ROUTER."""
     server, client = connection.server, connection.client
     if (client.socket_type, server.socket_type) != ("DEALER", "ROUTER") or client.calls is not None:
         return False
@@ -259,7 +260,10 @@ def _is_served(connection: ObservedConnection) -> bool:
 
 
 def _is_left_out(connection: ObservedConnection, smallest: int, largest: int, now: int) -> bool:
-    """Whether the ROUTER sent nothing to the client for long, although its messages have a usual size."""
+    """Whether the ROUTER has sent nothing to a client for long, although its messages are of the usual size.
+
+    `smallest` and `largest` are the sizes of the messages that the ROUTER answers.
+    """
     client = connection.client
     if connection.server.rhythm is not None or client.last_outage is not None:
         return False

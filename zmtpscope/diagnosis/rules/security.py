@@ -1,4 +1,4 @@
-"""Missing security."""
+"""Connections without security."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OLD = ("1.0", "2.0")
 
 
 def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client and endpoint of which one downgrades for the other."""
+    """Diagnose each client and endpoint where the version of the older side excludes security."""
     secured = {each.endpoint for each in knowledge.having(DOWNGRADE)}
     found = grouped(
         ((each.ends, newer ^ each.listener), each)
@@ -49,7 +49,7 @@ def _old_peers(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _newer_side(connection: ObservedConnection) -> int | None:
-    """Return the side that knows 3.x if both certainly spoke an older version."""
+    """Return the side that knows ZMTP 3.x, if the two certainly use an older version; otherwise None."""
     values = connection.values
     if values is None or values["version"] not in OLD or values["confidence"] != "proven":
         return None
@@ -111,7 +111,7 @@ def _passwords(knowledge: Knowledge) -> Diagnosis | None:
 
 
 def _unencrypted(knowledge: Knowledge) -> Diagnosis | None:
-    """Diagnose unencrypted traffic, once for all endpoints: most systems have no security at all."""
+    """Return one diagnosis of unencrypted traffic at all endpoints, because most systems have no security at all."""
     clear = (each for each in knowledge.connections if is_agreed(each) and _is_network(each) and _is_clear(each))
     seen = grouped((each.endpoint, each) for each in clear)
     if not seen:
@@ -131,7 +131,7 @@ def _unencrypted(knowledge: Knowledge) -> Diagnosis | None:
 
 
 def _is_clear(connection: ObservedConnection) -> bool:
-    """Whether messages provably passed unencrypted, with NULL on both sides or a version without security."""
+    """Whether messages were certainly sent unencrypted: with NULL on both sides, or in a version without security."""
     if connection.values is None or connection.values["confidence"] != "proven":
         return False
     if connection.values["only_side"] is not None or connection.values["handshake"] != "complete":

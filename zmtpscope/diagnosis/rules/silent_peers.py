@@ -1,4 +1,4 @@
-"""Peers that sent messages steadily and fall silent, for good or for a while."""
+"""Peers that sent messages steadily and stopped, for good or for a while."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MISSING_HINT = (
 
 
 def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each peer: a listener by endpoint, a client by address and identity."""
+    """Diagnose each peer that stopped sending: a listener by its endpoint, a client by address and identity."""
     workers: dict[str, list[Silence]] = {}
     for silence in silences(knowledge):
         of_host = workers.setdefault(silence.connection.endpoint[0], [])
@@ -74,20 +74,20 @@ def _fell_silent(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_worker(silence: Silence) -> bool:
-    """Whether a listener still sends to a client that fell silent."""
+    """Whether the silent client is a worker: the listener still sends to it."""
     asked = silence.connection.sides[1 - silence.side].rhythm
     is_asked = asked is not None and asked.since(silence.rhythm.last.ns) >= MIN_UNANSWERED
     return is_asked and not silence.is_of_listener and silence.severity == "warn"
 
 
 def _is_waited_for(worker: Silence, broker: Silence) -> bool:
-    """Whether a broker has nothing to send to its clients because a worker fell silent at the same time."""
+    """Whether a broker is silent to its clients only because a worker fell silent at the same time."""
     longest = max(SECOND, worker.rhythm.longest_ns, broker.rhythm.longest_ns)
     return abs(worker.rhythm.last.ns - broker.rhythm.last.ns) <= longest
 
 
 def _left_at(broker: Silence, knowledge: Knowledge) -> ObservedConnection | None:
-    """Return the connection of a worker that left for good when a broker fell silent to a client."""
+    """Return the connection of a worker that left for good when a broker fell silent to a client, or None."""
     if not broker.is_of_listener or broker.severity != "warn":
         return None
     return left_at(broker.connection, broker.rhythm, knowledge)
@@ -115,7 +115,7 @@ def _diagnosis(same: list[Silence]) -> Diagnosis:
 
 
 def _continued(old: Silence, new: ObservedConnection) -> Diagnosis:
-    """Diagnose a client that goes on with a new connection, while its old one stays open without a word."""
+    """Return the diagnosis of a client that continues on a new connection, while its old one stays open and silent."""
     name, last = name_of(old.connection, old.side), old.rhythm.last
     return Diagnosis.of(
         FELL_SILENT,
@@ -132,7 +132,7 @@ def _continued(old: Silence, new: ObservedConnection) -> Diagnosis:
 
 
 def _missing(left: ObservedConnection, same: list[Silence]) -> Diagnosis:
-    """Diagnose a worker that left, since when its broker has sent nothing to clients."""
+    """Return the diagnosis of a worker that left, after which its broker sent nothing to clients."""
     first = min(same, key=_gravity)
     connection, rhythm, number = first.connection, first.rhythm, 1 - left.listener
     worker, broker, client = name_of(left, number), name_of(connection, first.side), name_of(connection, 1 - first.side)
@@ -154,13 +154,13 @@ def _missing(left: ObservedConnection, same: list[Silence]) -> Diagnosis:
 
 
 def _host_answers(silence: Silence) -> bool:
-    """Whether TCP has acknowledged data sent to the silent side since its last message."""
+    """Whether the host of the silent side is up: its TCP has acknowledged data since its last message."""
     other = silence.asker or silence.connection.sides[1 - silence.side]
     return (other.last_ns or 0) > silence.rhythm.last.ns
 
 
 def _gravity(silence: Silence) -> tuple[bool, int]:
-    """Return a sort key: warnings first, then by time."""
+    """Return a sort key: warnings before notes, then by time."""
     return silence.severity != "warn", silence.rhythm.last.ns
 
 
@@ -194,7 +194,7 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _has_paused(connection: ObservedConnection) -> bool:
-    """Whether the listener answers about every message, and once left several unanswered for a long time."""
+    """Whether a listener that answers about every message once left several unanswered for a long time."""
     own, other = connection.server.rhythm, connection.client.rhythm
     if own is None or other is None or own.opens(other):
         return False

@@ -78,7 +78,7 @@ FULL_QUEUE = (
 
 
 class Behind(NamedTuple):
-    """How many more messages of a topic a sibling got than a slow subscriber, since this one took nothing."""
+    """How many more messages of a topic another subscriber (`sibling`) received, since the slow one stopped reading."""
 
     messages: int
     delivery: Delivery
@@ -91,7 +91,7 @@ def _slow(knowledge: Knowledge) -> Sequence[Diagnosis]:
 
 
 def _worst(found: Sequence[Diagnosis]) -> Diagnosis:
-    """Return the worst diagnosis of one receiver, with the counts of all."""
+    """Return the worst diagnosis of one receiver, with the counts of all its diagnoses."""
     worst = min(found, key=lambda diagnosis: (SEVERITIES.index(diagnosis.severity), -diagnosis.count))
     more = f" (and the same on {len(found) - 1} connections more)" if len(found) > 1 else ""
     return replace(
@@ -181,16 +181,17 @@ def _stalled(
 def _is_back_pressure(
     connection: ObservedConnection, sender: int, stalls: Sequence[ObservedStall], lasted: Sequence[int]
 ) -> bool:
-    """Whether a PUSH waits again and again for a receiver that continues to read, which loses nothing."""
+    """Whether a PUSH is only slowed down: its receiver closes the window again and again, but continues to read."""
     reopened = sum(stall.until == OPENED for stall in stalls)
     is_usual = reopened >= MIN_REOPENED and max(lasted) <= LONGER * sorted(lasted)[-2]
     return connection.sides[sender].socket_type == "PUSH" and is_usual
 
 
 def _stopped(connection: ObservedConnection, sender: int, unread: ObservedFinding) -> Diagnosis:
-    """Diagnose a receiver whose system acknowledged data by a timer from some packet on.
+    """Return the diagnosis of a receiver whose kernel acknowledges data only by its timer, from the finding `unread`
+    on.
 
-    A note if it shares work: with a ZMQ_RCVHWM of 1 a busy worker reads as seldom.
+    A note if the receiver shares work with others: with a ZMQ_RCVHWM of 1, a busy worker reads as rarely.
     """
     receiver = 1 - sender
     again = connection.findings.get((READS_AGAIN, receiver))
@@ -211,7 +212,7 @@ def _stopped(connection: ObservedConnection, sender: int, unread: ObservedFindin
 
 
 def _leaves_pings(connection: ObservedConnection, sender: int) -> Diagnosis | None:
-    """Diagnose a receiver that sends, and leaves PINGs unanswered that follow messages, though it answered before.
+    """Diagnose a receiver that sends messages, but stopped answering PINGs that follow messages; or return None.
 
     libzmq reads nothing from a connection while the receive queue of the socket is full.
     """
@@ -241,7 +242,8 @@ def _leaves_pings(connection: ObservedConnection, sender: int) -> Diagnosis | No
 
 
 def _skipped(connection: ObservedConnection, sender: int, since: int) -> int:
-    """Return the number of gaps in a side's message numbers; 0 if the gaps began before the side was blocked."""
+    """Return the number of gaps in the sequence numbers of a side's messages; 0 if they began before `since` (ns), when
+    it was blocked."""
     gap = connection.findings.get((GAP, sender))
     return 0 if gap is None or gap.moment.ns < since else gap.count
 
@@ -249,15 +251,15 @@ def _skipped(connection: ObservedConnection, sender: int, since: int) -> int:
 def _lasted(stall: ObservedStall, connection: ObservedConnection, knowledge: Knowledge) -> int:
     """Return the duration of a stall (ns).
 
-    A stall that continues lasts to the end of the capture, if the connection is complete: the side would announce an
-    open window.
+    If the window is still closed, and no packets are missing, the stall lasts until the end of the capture.
     """
     is_running = stall.until == RUNNING and connection.is_whole
     return stall.duration_ns + (knowledge.last_ns - stall.end_ns if is_running else 0)
 
 
 def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
-    """Return how many more messages the best sibling got since the subscriber first took nothing."""
+    """Return how many more messages the best other subscriber received from `since` (ns) on, when the slow one first
+    stopped reading."""
     end = knowledge.last_ns - TAKES_EFFECT_NS
     slow = delivery.subscriber
     if slow.mixes(delivery.key):
@@ -274,7 +276,11 @@ def _behind(delivery: Delivery, since: int, knowledge: Knowledge) -> Behind:
 
 
 def _dropped(connection: ObservedConnection, sender: int, own: Sequence[Delivery]) -> Diagnosis | None:
-    """Diagnose a subscriber that got fewer messages than its siblings although its window was open."""
+    """Diagnose a subscriber that received fewer messages than others although its receive window was open; or return
+    None.
+
+    `own` are the topics that it received or subscribed to.
+    """
     missed = [(delivery.missed, delivery) for delivery in own if delivery.missed is not None]
     if not missed:
         return None

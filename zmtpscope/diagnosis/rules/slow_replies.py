@@ -1,4 +1,4 @@
-"""Servers that reply slowly, to single requests or from some time on."""
+"""Servers that reply slowly: to single requests, or from some time on."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def _slower(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _slowing(connection: ObservedConnection) -> Slowing | None:
-    """Return replies that become slower. Only REQ is evaluated: requests of other socket types may queue."""
+    """Return the connection if its replies become ever slower, otherwise None.
+
+    Only a REQ is evaluated, because requests of other socket types may wait in a queue.
+    """
     requests = connection.requests
     if requests is None or not requests.is_lock_step or requests.trend.count < MIN_REPLIES:
         return None
@@ -119,7 +122,7 @@ SLOW_HINTS: dict[tuple[str | None, str | None], str] = {
 
 
 def _slow_replies(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each REP or ROUTER that REQs ask, about its slowest reply or its last ones."""
+    """Diagnose each REP, or ROUTER with REQs, about its slowest reply or its last replies."""
     slowed = grouped((each.connection.endpoint, each) for each in map(_turned_slow, knowledge.connections) if each)
     for endpoint, replies in slowest(knowledge).items():
         worst, usual = replies[0] if replies else None, latencies(knowledge)[endpoint]
@@ -163,7 +166,8 @@ GAP = 2
 
 
 class TurnedSlow(NamedTuple):
-    """A connection on which the last replies, `slow` in number, took `last` (ns), and earlier ones `usual`."""
+    """A connection on which the last replies, `slow` in number, took `last` (ns) each, and earlier ones
+    `usual` (ns)."""
 
     connection: ObservedConnection
     requests: ObservedRequests
@@ -173,7 +177,7 @@ class TurnedSlow(NamedTuple):
 
 
 def _turned_slow(connection: ObservedConnection) -> TurnedSlow | None:
-    """Return the last replies to a REQ if all are far slower than the earlier ones."""
+    """Return the connection of a REQ if its last replies are all far slower than the earlier ones, otherwise None."""
     requests = connection.requests
     if requests is None or not requests.is_lock_step or requests.trend.count < MIN_REPLIES:
         return None
@@ -220,7 +224,7 @@ FAR_SLOWER = 100
 
 
 def _are_few_slow(worst: SlowReply, usual: Distribution) -> bool:
-    """Whether a few replies, not all at one time, took far longer than the others."""
+    """Whether only a few replies, at different times, took far longer than the others."""
     few = usual.above(worst.took // MANY_TIMES) <= MAX_SHARE * usual.count
     return few and worst.took >= max(LONG_NS, FAR_SLOWER * (usual.median or 0))
 

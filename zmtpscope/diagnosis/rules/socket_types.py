@@ -77,9 +77,9 @@ def _fit(types: list[str | None]) -> bool:
 
 
 def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
-    """Return the socket type of the listener or the client, from these or other connections of the two.
+    """Return the socket type of the listener (`listens`) or the client, from these or other connections of the two.
 
-    A listener's type is the one at that time, because another program may take its port.
+    For a listener, the type at that time counts, because another program may use its port later.
     """
     own = _first_type(each.connection.server if listens else each.connection.client for each in met)
     if own is None and not listens and met[0].finding.id not in TOLD:  # other connections of the client may show it
@@ -92,7 +92,7 @@ def _type_of(knowledge: Knowledge, met: list[Met], listens: bool) -> str | None:
 
 
 class Listening(NamedTuple):
-    """A connection that shows the socket type of the listener, since `since_ns`."""
+    """The socket type of a listener, which a connection shows from `since_ns` on."""
 
     since_ns: int
     socket_type: str
@@ -100,7 +100,7 @@ class Listening(NamedTuple):
 
 @once
 def _listening(knowledge: Knowledge) -> dict[Endpoint, list[Listening]]:
-    """Return listening sockets by endpoint, in order of time."""
+    """Return the socket types of listeners over time, by endpoint."""
     return {
         endpoint: [
             Listening(each.start.ns, socket_type) for each in connections if (socket_type := each.server.socket_type)
@@ -110,7 +110,7 @@ def _listening(knowledge: Knowledge) -> dict[Endpoint, list[Listening]]:
 
 
 def _tenant_before(knowledge: Knowledge, connection: ObservedConnection, types: list[str | None]) -> str:
-    """Describe the earlier listener at the port that fits the client, or return ""."""
+    """Describe an earlier listener on the port whose type fits the client, or return ""."""
     listening, client = types
     before = next(
         (
@@ -190,7 +190,8 @@ TAKEN_ID = (
 
 
 def _dead(same: list[ObservedConnection]) -> ObservedConnection | None:
-    """Return the first connection that acknowledges no more data while a newer one with its identity is open."""
+    """Return the first connection that acknowledges no more data while a newer one with the same identity is open, or
+    None."""
     for before, after in pairwise(same):
         outage = before.server.last_outage
         if outage is not None and (before.client.last_ns or 0) < after.start.ns < outage.end_ns:
@@ -229,7 +230,8 @@ MIN_ASKED = 3
 
 
 def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
-    """Return the connections whose client sent messages and got none, while another client with its identity did."""
+    """Return the connections whose client sent messages and received none, while another client with the same identity
+    did."""
     answered = [each for each in same if _sent_and_got(each)[1]]
     starts = [each.start.ns for each in answered]
     ends = list(accumulate((each.last_ns for each in answered), max))
@@ -247,8 +249,11 @@ def _ignored(same: list[ObservedConnection]) -> list[ObservedConnection]:
 
 
 def _replaced(same: list[ObservedConnection]) -> ObservedConnection | None:
-    """Return the first connection on which the ROUTER sent nothing after a newer one with its identity had begun, if
-    both got messages."""
+    """Return the first connection on which the ROUTER stopped sending when a newer one with the same identity began, or
+    None.
+
+    Both must have received messages.
+    """
     for before, after in pairwise(same):
         last = before.server.last_ns or 0
         if _sent_and_got(before)[1] and _sent_and_got(after)[1] and last <= after.start.ns < before.last_ns:
@@ -261,7 +266,7 @@ def _who_took_over(replaced: ObservedConnection) -> str:
 
 
 def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:
-    """Return how many messages the client sent and received; zeros while the connection is open."""
+    """Return how many messages the client sent and received on an ended connection; zeros while it is open."""
     if connection.values is None:
         return 0, 0
     client = 1 - connection.listener
@@ -269,8 +274,8 @@ def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:
 
 
 def _who_gets_what(same: list[ObservedConnection], ignored: list[ObservedConnection]) -> str:
-    """Describe who gets messages: `it sends to one of them only: 10.0.0.3 sent 20 messages and got none, 10.0.0.2
-    sent 24 and got 24`."""
+    """Describe which client receives messages: `it sends to one of them only: 10.0.0.3 sent 20 messages and got none,
+    10.0.0.2 sent 24 and got 24`."""
     told = "it sends to only one of them"
     if not ignored:
         return told

@@ -1,4 +1,5 @@
-"""Misused sockets: connected to themselves or twice to a peer, closed by a running timer, used for one request."""
+"""Sockets that are used wrongly: connected to themselves or twice to a peer, closed by a handshake timer, or opened for
+a single request."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def _handshake_timer(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _ended_by_newer(connection: ObservedConnection) -> Ending | None:
-    """Return the end of a complete ZMTP 2.0 connection, if the side that knows 3.x ended it."""
+    """Return how a complete ZMTP 2.0 connection ended, if the side that knows 3.x ended it; otherwise None."""
     values, ending = connection.values, ending_of(connection)
     if values is None or ending is None or values["version"] != "2.0" or not is_agreed(connection):
         return None
@@ -100,7 +101,7 @@ def _connection_per_request(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _has_one_request(connection: ObservedConnection) -> bool:
-    """Whether a client sent one message, got at most one, and closed within a second."""
+    """Whether the client sent one message, received at most one, and closed within a second."""
     values, client, ending = connection.values, 1 - connection.listener, ending_of(connection)
     if values is None or ending is None or ending.side != client or not is_agreed(connection):
         return False
@@ -116,7 +117,7 @@ def _is_kept(connection: ObservedConnection) -> bool:
 
 
 def _follow_each_other(connections: Sequence[ObservedConnection]) -> bool:
-    """Whether each connection was used before the next one began, as by one program that forgets them."""
+    """Whether no connection was used after the next one began, as if one program opens them and forgets them."""
     return all(before.spoke_ns <= after.start.ns for before, after in pairwise(connections))
 
 
@@ -150,7 +151,8 @@ def _connected_twice(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _were_apart(one: Subscriber, publisher: Publisher) -> bool:
-    """Whether earlier connections of the client began at different times: now two sockets reconnected at once."""
+    """Whether earlier connections of the client began at different times, so that two sockets now reconnected at the
+    same time."""
     began = [
         each.connection.start.ns
         for each in publisher.subscribers
@@ -160,7 +162,8 @@ def _were_apart(one: Subscriber, publisher: Publisher) -> bool:
 
 
 def _are_one_socket(one: Subscriber, other: Subscriber) -> bool:
-    """Whether two connections began at the same time and have the same subscriptions and lives."""
+    """Whether two connections probably belong to one socket: they began at the same time, and have the same
+    subscriptions."""
     is_same = one.client == other.client and one.side != one.connection.listener
     is_at_once = other.connection.start.ns - one.connection.start.ns <= AT_ONCE
     is_served = all(each.is_filtered and each.latest_ns and each.is_open for each in (one, other))

@@ -1,4 +1,4 @@
-"""TCP proxies before ZMTP: headers that ZeroMQ does not know, and requests that a proxy refuses."""
+"""TCP proxies: headers that they send before ZMTP and ZeroMQ does not know, and requests that they refuse."""
 
 from __future__ import annotations
 

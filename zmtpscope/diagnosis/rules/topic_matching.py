@@ -57,7 +57,7 @@ WHOLE = "groups must be equal, octet by octet: case, spaces and zero octets coun
 
 
 class Unanswered(NamedTuple):
-    """A subscription that matched no message."""
+    """A subscription without a matching message, and its subscriber."""
 
     subscriber: Subscriber
     subscription: ObservedSubscription
@@ -91,10 +91,10 @@ def _without_messages(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_publishers(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose publishers that sent nothing.
+    """Diagnose publishers that sent nothing although they have subscribers.
 
-    Each subscription is reported if another publisher, to which the client is not connected, publishes the topic;
-    otherwise only the longest one, if it has lasted for long.
+    A subscription is reported if another publisher, to which the client is not connected, publishes its topic.
+    Otherwise only the longest subscription is reported, if it has lasted long.
     """
     topics = sorted(
         (
@@ -127,7 +127,10 @@ def _silent_publishers(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _silent_diagnosis(publisher: Publisher, unanswered: Unanswered, lasted: int, other: Publisher | None) -> Diagnosis:
-    """Diagnose a subscription at `publisher`, which sent nothing; `other`, if any, publishes the topic."""
+    """Return the diagnosis of a subscription at `publisher`, which sent nothing for `lasted` (ns).
+
+    `other` is another publisher of the topic, or None.
+    """
     subscriber, subscription = unanswered
     who, asked = name_of(subscriber.connection, subscriber.side), subscriber.asked_for(subscription.topic)
     text = f"{who} {asked} at {publisher_name(subscriber)}, which sent nothing for {duration(lasted)}"
@@ -160,7 +163,7 @@ def _in_force(subscription: ObservedSubscription, now: int) -> tuple[int, int]:
 
 
 def _unanswered(publisher: Publisher) -> Iterator[Unanswered]:
-    """Yield the subscriptions that match no known topic of a publisher that filters."""
+    """Yield the subscriptions that match no captured topic of a publisher that filters."""
     unknown = (
         topic.beginning for each in publisher.subscribers for topic in each.topics.values() if not topic.key.topic
     )
@@ -174,7 +177,7 @@ def _unanswered(publisher: Publisher) -> Iterator[Unanswered]:
 
 
 def _is_open(topic: PublishedTopic) -> bool:
-    """Whether messages may have matched a subscription that matches no known topic."""
+    """Whether the subscription of a topic may be one that is not known, so that nothing can be concluded from it."""
     return topic.unmatched > 0 or topic.key.topic is None
 
 
@@ -184,7 +187,7 @@ def _matches_any(subscription: ObservedSubscription, topics: list[bytes]) -> boo
 
 
 def _published(publisher: Publisher) -> dict[bytes, PublishedTopic]:
-    """Return the known topics of a publisher, by their name or beginning."""
+    """Return the captured topics of a publisher, by their name or its first octets."""
     found: dict[bytes, PublishedTopic] = {}
     for subscriber in publisher.subscribers:
         for key, topic in subscriber.topics.items():
@@ -203,10 +206,11 @@ def _without_messages_diagnosis(
     lasted: int,
     other: Elsewhere | None,
 ) -> Diagnosis | None:
-    """Diagnose a subscription without messages; None if it was too short and resembles no topic.
+    """Diagnose subscriptions of one topic without messages; or return None if they were too short, and resemble no
+    topic.
 
-    `others` messages went to another subscriber in the `lasted` ns of the subscription; `are_some`: several subscribers
-    got messages; `other`: another publisher of the topic.
+    Another subscriber received `others` messages in the `lasted` ns of the subscription. `are_some`: several
+    subscribers received messages. `other` is another publisher of the topic, or None.
     """
     subscriber, subscription = unanswered[0]
     topic = subscription.topic
@@ -262,7 +266,7 @@ def _without_messages_diagnosis(
 
 
 def _in_second_frame(publisher: Publisher, topic: bytes) -> PublishedTopic | None:
-    """Return a topic whose first message contains the subscribed one in its second frame, if any."""
+    """Return a published topic whose first message contains the subscribed topic in its second frame, or None."""
     topics = (each for subscriber in publisher.subscribers for each in subscriber.topics.values())
     found = (each for each in islice(topics, MAX_EXAMINED) if each.key.is_frame and each.second.startswith(topic))
     return next(found, None) if len(topic) >= SHORTEST_WORD else None
@@ -290,7 +294,7 @@ def _without_subscriber(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, PublishedTopic]]]:
-    """Return the topics that no subscription on any connection matched, with their subscribers."""
+    """Return the topics that matched no subscription of any connection, with the subscribers that received them."""
     found: dict[bytes, list[tuple[Subscriber, PublishedTopic]]] = {}
     matched: set[bytes] = set()
     for subscriber in publisher.subscribers:
@@ -306,9 +310,9 @@ def _unmatched(publisher: Publisher) -> dict[bytes, list[tuple[Subscriber, Publi
 
 
 def _is_unmatched(subscriber: Subscriber, topic: PublishedTopic) -> bool:
-    """Whether no subscription matched any message of a topic, including messages before the first subscription.
+    """Whether a subscriber received messages of a topic that no subscription matched, not even a later one.
 
-    False for XSUB, which receives all messages.
+    False for an XSUB, which may subscribe to everything for its own subscribers.
     """
     if subscriber.socket_type == "XSUB":
         return False
@@ -319,7 +323,7 @@ def _is_unmatched(subscriber: Subscriber, topic: PublishedTopic) -> bool:
 
 
 def _shows_subscriptions(subscriber: Subscriber) -> bool:
-    """Whether all subscriptions are known, and there is at least one."""
+    """Whether all subscriptions of a subscriber are in the capture, and there is at least one."""
     values = subscriber.connection.values or {}
     is_sealed = values.get("sealed_0") or values.get("sealed_1")
     is_known = subscriber.connection.is_whole and subscriber.has_all_subscriptions and not is_sealed
@@ -365,8 +369,8 @@ def _conflated(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _gets_last_frames(subscriber: Subscriber) -> bool:
-    """Whether a subscriber got only single-frame messages from a filtering publisher, and subscribed to none of
-    them."""
+    """Whether a subscriber received only messages of one frame, to none of which it subscribed, from a publisher that
+    filters."""
     got = subscriber.topics.values()
     return (
         subscriber.socket_type == "SUB"

@@ -1,4 +1,4 @@
-"""Requests without a reply: pending, given up, or lost with their connection."""
+"""Requests without a reply: still pending, given up, or lost with their connection."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ GIVEN_UP_HINT = (
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each server with unanswered requests, except those that a broker passed on."""
+    """Diagnose each server with unanswered requests, except requests that a broker passed on to another server."""
     behind = behind_brokers(knowledge)
     clients = {client.conn_id for same in behind.values() for client in same}
     hung = (each for each in hanging(knowledge) if each.conn_id not in clients and _hangs(each, knowledge))
@@ -79,9 +79,10 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _stopped_at_the_end(endpoint: Endpoint, waiting: Sequence[Hanging], knowledge: Knowledge) -> bool:
-    """Whether a REP that used to reply at once leaves several clients without a reply when the capture ends.
+    """Whether a REP that used to reply at once stopped before the end of the capture, when several clients wait for it.
 
-    Many captures end with their last packet, and clients that wait send none.
+    Such a REP is reported after a shorter wait. Many captures end with their last packet, because clients that wait
+    send none.
     """
     usual, oldest = latencies(knowledge)[endpoint], min(waiting, key=asked_at)
     if len(waiting) < MIN_CLIENTS or usual.most is None or usual.count < MIN_REPLIES or oldest.requests.is_guessed:
@@ -104,9 +105,10 @@ def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 
 def _is_queued(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether a REP still replies, so that the request waits behind others.
+    """Whether a request waits only because a REP still replies to others first.
 
-    A REP serves its clients in turn, and a REQ has one request in the queue: it waits for one round of the clients.
+    A REP serves its clients in turn, and each REQ has one request in the queue, so a request waits for one round of all
+    clients.
     """
     if not waiting.asks_rep:
         return False
@@ -120,7 +122,8 @@ def _is_queued(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 
 class Replies(NamedTuple):
-    """Replies to one or more clients: time of the last, and usual time between two (ns)."""
+    """Replies of a server to its clients: the time (ns) of the last, the usual time (ns) between two, and the number of
+    clients."""
 
     last_ns: int
     usual: int
@@ -128,7 +131,7 @@ class Replies(NamedTuple):
 
     @property
     def round(self) -> int:
-        """Time in which each client gets a reply (ns)."""
+        """The time (ns) in which a server replies once to each of its clients."""
         return self.usual * self.clients
 
 
@@ -148,10 +151,10 @@ def _replies(connections: Sequence[ObservedConnection]) -> Replies | None:
 
 
 def _line_of(waiting: Hanging, knowledge: Knowledge) -> list[Hanging]:
-    """Return the requests that wait for the same listening REP since its last reply, oldest first.
+    """Return the requests that have waited for the same listening REP since its last reply, oldest first.
 
-    A REP answers in order over all its connections, so it hangs on the first one. Empty if `waiting` is at another
-    socket.
+    A REP answers the requests of all its connections in order, so it hangs on the first one. Empty if `waiting` is a
+    request to another socket type.
     """
     endpoint = waiting.connection.endpoint
     at_rep = _at_reps(knowledge).get(endpoint, ())
@@ -177,8 +180,10 @@ def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
 
 
 def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Knowledge) -> Diagnosis:
-    """Diagnose waiting requests at one endpoint, of which the first is the main one. `clients` wait for the same
-    replies at a broker."""
+    """Return the diagnosis of requests that wait at one endpoint (`line`, the main one first).
+
+    `clients` are requests of clients that wait for the same replies at a broker.
+    """
     first = line[0]
     oldest = first.oldest.request
     usual = latencies(knowledge)[first.connection.endpoint]
@@ -282,7 +287,8 @@ LOST_HINT = "a request is lost with its connection: " + STUCK
 
 
 def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Make up to two diagnoses for each endpoint: requests lost for good, and those answered when repeated."""
+    """Diagnose each endpoint at most twice: for requests lost for good, and for requests that were answered when
+    repeated."""
     behind = behind_brokers(knowledge)
     clients = {client.conn_id for same in behind.values() for client in same}
     lost = [
@@ -302,7 +308,8 @@ def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _made_up_for(left: Hanging, behind: Mapping[str, Sequence[Hanging]], knowledge: Knowledge) -> Asked | None:
-    """Return the later answered request of the REQ, or of a client of the broker.
+    """Return a later answered request of the same REQ, or of a client of the broker; None if the client got no reply
+    since.
 
     Other socket types may send any request while an earlier one is lost, so they do not count.
     """
@@ -342,7 +349,7 @@ def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hangin
 
 
 def _ended_too(waiting: Hanging, knowledge: Knowledge) -> bool:
-    """Whether the client tried to reconnect only for a moment: in an orderly shutdown, the clients end, too."""
+    """Whether the client stopped trying to reconnect within moments, as in an orderly shutdown of client and server."""
     gave_up, last = gave_up_ns(knowledge).get(waiting.conn_id), knowledge.by_ends[waiting.connection.ends][-1]
     return gave_up is not None and gave_up - waiting.until <= SOON_NS and last.start.ns <= waiting.until
 
@@ -377,7 +384,7 @@ def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str
 
 
 def _left(waiting: Hanging, clients: Sequence[Hanging]) -> str:
-    """Describe requests whose server left. `clients` wait for the same reply at a broker."""
+    """Describe a request whose server left before it replied. `clients` wait for the same reply at a broker."""
     for_whom = f" (for {clients[0].asker}, which asked {clients[0].asked})" if clients else ""
     asked = f"{waiting.asker} had asked it in packet {waiting.oldest.request.moment.packet}{for_whom}"
     if waiting.ending is not None and waiting.ending.is_unknown:

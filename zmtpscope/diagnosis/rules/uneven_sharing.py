@@ -27,7 +27,7 @@ class Share(NamedTuple):
 
     @property
     def since(self) -> int:
-        """Time from which this PULL could receive messages."""
+        """Time (ns) from which this PULL could receive messages."""
         ready = [side.ready.ns for side in self.connection.sides if side.ready is not None]
         return max(ready, default=self.connection.start.ns)
 

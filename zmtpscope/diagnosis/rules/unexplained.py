@@ -61,7 +61,7 @@ WEAK = ("peer-departed", "periodic-disconnect", "reconnect-storm", "clear-text")
 
 
 def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequence[Rule]) -> list[Diagnosis]:
-    """Return diagnoses for everything that none of `found` explains."""
+    """Return diagnoses for findings and failed handshakes that no diagnosis in `found` explains."""
     ids, told = {rule.id for rule in rules}, list(found)
     more: list[Diagnosis] = []
     if VIOLATION in ids:
@@ -72,7 +72,7 @@ def unexplained(knowledge: Knowledge, found: Iterable[Diagnosis], rules: Sequenc
 
 
 def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each kind of finding that `found` does not explain: programs repeat their mistakes."""
+    """Make one diagnosis for each finding id that `found` does not explain, because programs repeat their mistakes."""
     explained = {each for diagnosis in found for each in diagnosis.explains}
     left_out = frozenset[str]() if all(each.is_whole for each in knowledge.connections) else ABSENT
     met = grouped(
@@ -111,14 +111,14 @@ def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Di
 
 
 class Failed(NamedTuple):
-    """A connection that ended during its handshake, and its end."""
+    """A connection that ended before its handshake was complete, and how it ended."""
 
     connection: ObservedConnection
     ending: Ending
 
 
 def _failing_handshakes(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Diagnosis]:
-    """Make one diagnosis for each client and endpoint whose handshakes all fail, unless `found` has the reason."""
+    """Diagnose each client and endpoint whose handshakes all fail, unless `found` contains the reason."""
     explained = {conn_id for diagnosis in found if diagnosis.rule not in WEAK for conn_id in diagnosis.conn_ids}
     for ends, connections in knowledge.by_ends.items():
         if any(is_agreed(each) or each.conn_id in explained for each in connections):
@@ -150,7 +150,7 @@ def _evidence(failed: Failed) -> Evidence:
 
 
 def _failed(connection: ObservedConnection) -> Ending | None:
-    """Return the end of a ZMTP client's connection whose handshake never completed."""
+    """Return how a connection of a ZMTP client ended before its handshake was complete; None if it did not."""
     client, values = connection.client, connection.values
     if client.greeting is None or values is None or values["opened_by"] is None or values["only_side"] is not None:
         return None
@@ -159,7 +159,7 @@ def _failed(connection: ObservedConnection) -> Ending | None:
 
 
 def _closes(failed: list[Failed]) -> tuple[str, str]:
-    """Return the text about the side that closes or refuses, and the hint."""
+    """Return a text about the side that closes or refuses the connections, and the hint."""
     connection, ending = failed[0]
     if all(each.connection.server.refuses_websocket for each in failed):
         return f"{server_name(connection)} refuses to open a WebSocket for ZeroMQ", WEBSOCKET
@@ -180,7 +180,8 @@ def _said_nothing(failed: Failed) -> bool:
 
 
 def _are_timed(failed: list[Failed]) -> bool:
-    """Whether the same side closed each time, a while after the last data it received: not because of that data."""
+    """Whether a timer closes the connections: the same side closes each time, long after the last data that it
+    received."""
     side = failed[0].ending.side
     last_data = [(each, each.connection.sides[1 - side].last_ns) for each in failed]
     return all(

@@ -1,4 +1,4 @@
-"""Receivers that leave a PUSH: which others it goes on with, and what becomes of the work."""
+"""Receivers that leave a PUSH: to which others it continues to send, and the fate of its messages."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ KEPT = (
 
 
 class WorkLeft(NamedTuple):
-    """The end of a sentence about a receiver that left, and the hint."""
+    """The end of a sentence about a receiver that left its PUSH, and the hint."""
 
     text: str
     hint: str
 
 
 def work_left(departure: Disconnect, knowledge: Knowledge) -> WorkLeft | None:
-    """Describe what a PUSH does without a receiver that left it while it was sending; None for other sockets."""
+    """Describe the behaviour of a PUSH after a receiver left while it was sending; None for other socket types."""
     connection, receiver = departure.connection, departure.ending.side
     types = connection.sides[receiver].socket_type or "", connection.sides[1 - receiver].socket_type
     if PAIRS.get(types[0]) != types[1] or connection.sides[1 - receiver].rhythm is None:
@@ -44,7 +44,8 @@ def work_left(departure: Disconnect, knowledge: Knowledge) -> WorkLeft | None:
 
 
 def _of_sender(departure: Disconnect, knowledge: Knowledge) -> Iterable[ObservedConnection]:
-    """Return all connections of a sender of work: to its endpoint, or, if it connects, those that its host opened."""
+    """Return all connections of the sender: to its endpoint, or, if it connects, the connections that its
+    host opened."""
     connection = departure.connection
     if departure.by_listener:
         return _by_sending_host(knowledge).get((connection.client.ip, connection.socket_types()), ())
@@ -58,6 +59,6 @@ def _by_sending_host(knowledge: Knowledge) -> dict[tuple[str, tuple[str | None, 
 
 
 def _is_sent_to(connection: ObservedConnection, end_ns: int) -> bool:
-    """Whether a sender sends after `end_ns` on a connection that began before."""
+    """Whether the sender still sends after `end_ns` on a connection that began before."""
     times = (side.rhythm.last.ns for side in connection.sides if side.rhythm is not None)
     return connection.start.ns < end_ns < max(times, default=0)
