@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from tests.twins import twins
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, SegmentBlock
-from zmtpscope.dissect.tcp.directions import Directions
+from zmtpscope.dissect.tcp.connection import reverse
+from zmtpscope.dissect.tcp.directions import NOT_HERE, Directions
 from zmtpscope.dissect.tcp.sequence import MODULUS
 from zmtpscope.records import SECOND
 
 BY_DIRECTION = twins("zmtpscope.dissect.tcp.directions.by_direction")
+OPPOSITES = twins("zmtpscope.dissect.tcp.directions.opposites")
 FLAGS = [ACK, ACK, ACK, ACK | FIN, SYN, SYN | ACK, RST, ACK | CUT, ACK | CLOSED_WINDOW, 0, SYN | FIN, FIN]
 
 
@@ -36,6 +38,18 @@ def test_p20_directions_are_the_same_compiled_and_in_python(given: tuple[int, li
     count, columns = given
     found = [[each.tolist() for each in by_direction(count, *columns)] for by_direction in BY_DIRECTION]
     assert all(each == found[0] for each in found)
+
+
+KEYS = st.sampled_from([4, 16]).flatmap(lambda size: st.binary(min_size=2 * size + 4, max_size=2 * size + 4))
+
+
+@given(st.lists(KEYS, max_size=5, unique=True))
+def test_p20_opposite_directions_are_the_same_compiled_and_in_python(keys: list[bytes]) -> None:
+    both = list(dict.fromkeys([*keys, *map(reverse, keys[::2])]))
+    numbers = {key: number for number, key in enumerate(both)}
+    for opposites in OPPOSITES:
+        found = opposites(both, numbers).tolist()
+        assert found == [numbers.get(reverse(key), NOT_HERE) for key in both]
 
 
 def directions(*rows: tuple[int, int, int], apart: int = 1) -> Directions:

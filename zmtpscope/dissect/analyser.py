@@ -154,9 +154,10 @@ class Analyser:
         Returns the connections with segments in the flow table. `before` is the largest time of earlier packets.
         """
         if not len(block):
-            return self.flows.feed(block, None, NO_DIRECTIONS, [], [])
+            return self.flows.feed(block, None, NO_DIRECTIONS)
         self._put_in_order(block, before)
-        directions, unread = Directions(block), self.late_acknowledgments.feed(block)
+        directions = Directions(block)
+        unread = self.late_acknowledgments.feed(block, directions)
         for each in unread:
             self.fast_path.sessions.release_one(block.keys[each.direction])
             directions.leave_to_slow_path(each.direction)

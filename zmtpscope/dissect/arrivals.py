@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from zmtpscope.capture.segments import ORDINALS
 
@@ -21,6 +23,14 @@ class Stamp(NamedTuple):
 
     time: int
     packet: int
+
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+def tuples_of(kind: type[T], *columns: Iterable[Any]) -> list[T]:
+    """Return named tuples of one kind, as `map(kind, *columns)` does, without a call of Python code for each."""
+    return [*map(partial(tuple.__new__, kind), zip(*columns, strict=True))]
 
 
 def stamp(arrival: Arrival) -> Stamp:

@@ -19,7 +19,7 @@ from zmtpscope.dissect.connection.message_rows import MessageRows
 from zmtpscope.dissect.fast_path import requests
 from zmtpscope.dissect.fast_path.carrying_rows import CarryingRows
 from zmtpscope.dissect.fast_path.current_block import CurrentBlock
-from zmtpscope.dissect.fast_path.known import NOT_HERE, KnownConnection
+from zmtpscope.dissect.fast_path.known import KnownConnection
 from zmtpscope.dissect.fast_path.new_connection_records import NewConnectionRecords
 from zmtpscope.dissect.fast_path.openings import Openings
 from zmtpscope.dissect.fast_path.payloads import ask, look_inside, nothing_inside
@@ -34,8 +34,8 @@ from zmtpscope.dissect.records.notes import Note
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.records.tables import MessageTable
 from zmtpscope.dissect.tcp.connection import TcpState, reverse
-from zmtpscope.dissect.tcp.directions import Directions
-from zmtpscope.dissect.tcp.flows import Deferred, Event, Flows
+from zmtpscope.dissect.tcp.directions import NOT_HERE, Directions
+from zmtpscope.dissect.tcp.flows import Changes, Flows, change
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 from zmtpscope.payloads.side import MAX_UNCLAIMED
 
@@ -75,18 +75,20 @@ class FastPath:
 
     def take(
         self, block: SegmentBlock, directions: Directions, *, takes_new: bool
-    ) -> tuple[Bool, list[Deferred], list[Event]]:
+    ) -> tuple[Bool, list[Changes], list[Changes]]:
         """Read a block.
 
-        Returns which directions it has read, and callbacks and events that open and close their connections in the flow
-        table. New connections enter only if `takes_new`.
+        Returns which directions it has read, and the openings and closings of their connections in the flow table. New
+        connections enter only if `takes_new`.
         """
         here = self.sessions
         current = self.current = CurrentBlock(block, directions)
         takes_new = takes_new and self.learns and self.sink.budget.has_room_for_names
         if here.opening or takes_new:
             self._take_openings(current, takes_new=takes_new)
-        slots = np.array([here.slots.get(key, -1) for key in block.keys], np.int64)
+        slots = np.full(len(block.keys), -1)
+        if here.slots:
+            slots = np.array([here.slots.get(key, -1) for key in block.keys], np.int64)
         for new_connections in current.new_connections:
             slots[new_connections.pairs] = new_connections.slots, new_connections.slots + 1
         is_here: Bool = slots >= 0
@@ -98,52 +100,57 @@ class FastPath:
         for pair in current.opening.values():
             done[[direction for direction in pair if direction != NOT_HERE]] = True
         current.done, current.slots = done, slots
-        return done, self._deferred(current), [event for each in current.new_connections for event in each.events()]
+        return done, self._opening(current), self._closing(current)
 
     def _beginning(self, current: CurrentBlock) -> dict[int, int]:
         """Return the directions that open new connections in order, each with its opposite direction or `NOT_HERE`."""
-        here, directions, found = self.sessions, current.directions, {}
-        for one in np.flatnonzero(directions.flags_of_first & (SYN | ACK) == SYN).tolist():
-            key = current.block.keys[one]
-            if not (key in here.slots or key in here.opening or key in self.flows.sides):
-                found[one] = directions.numbers.get(reverse(key), NOT_HERE)
-        ones, others = np.array([*found.items()], np.int64).reshape(-1, 2).T
-        return {one: found[one] for one in ones[directions.begin_connections(ones, others)].tolist()}
+        here, directions, keys = self.sessions, current.directions, current.block.keys
+        ones = np.flatnonzero(directions.flags_of_first & (SYN | ACK) == SYN)
+        ones = ones[directions.begin_connections(ones, directions.opposites[ones])]
+        others = directions.opposites[ones].tolist()
+        busy = here.slots, here.opening, self.flows.sides
+        return {
+            one: other
+            for one, other in zip(ones.tolist(), others, strict=True)
+            if not any(keys[one] in each for each in busy)
+        }
 
-    def _enter_new_connections(self, current: CurrentBlock, beginning: dict[int, int], seen: set[bytes]) -> None:
+    def _enter_new_connections(self, current: CurrentBlock, beginning: dict[int, int], is_seen: bytearray) -> None:
         """Read the connections whose handshakes are complete within the block.
 
-        `beginning` is the result of `_beginning`. Flow keys in `seen` are skipped, and those of the connections are
-        added.
+        `beginning` is the result of `_beginning`. Directions marked in `is_seen` are skipped, and those of the
+        connections are marked.
         """
-        keys = current.block.keys
-        pairs = [(one, other) for one, other in beginning.items() if other != NOT_HERE and keys[one] not in seen]
+        pairs = [pair for pair in beginning.items() if pair[1] != NOT_HERE and not is_seen[pair[0]]]
         if not pairs:
             return
         found = find(current.block, current.directions, np.array(pairs, np.int64).T, self.openings)
         for new_connections in found:
             self.sessions.enter_all(new_connections)
             self.openings.count(is_lost=False)
-            seen.update(*new_connections.keys_of)
+            np.frombuffer(is_seen, np.bool_)[new_connections.pairs] = True
         current.new_connections += found
 
     def _take_openings(self, current: CurrentBlock, *, takes_new: bool) -> None:
-        here, directions, numbers = self.sessions, current.directions, current.directions.numbers
-        beginning, seen = self._beginning(current) if takes_new else {}, set[bytes]()
-        self._enter_new_connections(current, beginning, seen)
-        for number, key in enumerate(current.block.keys):
-            if key in seen or key in here.slots:
+        here, directions, keys = self.sessions, current.directions, current.block.keys
+        beginning = self._beginning(current) if takes_new else {}
+        is_seen = bytearray(len(keys))
+        self._enter_new_connections(current, beginning, is_seen)
+        for number, key in enumerate(keys):
+            if is_seen[number] or key in here.slots:
                 continue
             each = here.opening.get(key)
             if each is not None:
-                pair = numbers.get(each.keys[0], NOT_HERE), numbers.get(each.keys[1], NOT_HERE)
+                pair = directions.pair_of(each.keys)
             elif number in beginning and self.openings.is_worth_a_try():
                 pair = number, beginning[number]
                 each = KnownConnection((key, reverse(key)), self.openings.first)
                 here.begin(each)
             else:
                 continue
-            seen.update(each.keys)
+            for direction in pair:
+                if direction != NOT_HERE:
+                    is_seen[direction] = True
             known = self.openings.whole
             if not each.take(current.rows, directions, pair, self.openings):
                 here.lose(each)
@@ -154,7 +161,7 @@ class FastPath:
                 here.enter(each)
                 self.openings.count(is_lost=False)
             if self.openings.whole > known:
-                self._enter_new_connections(current, beginning, seen)
+                self._enter_new_connections(current, beginning, is_seen)
         if here.entering:
             here.begin_entering()
 
@@ -206,8 +213,7 @@ class FastPath:
         here, directions, side_states = self.sessions.connections[slot], current.directions, self.side_states
         if not isinstance(here, KnownConnection):
             return False
-        numbers = directions.numbers
-        pair = numbers.get(here.keys[0], NOT_HERE), numbers.get(here.keys[1], NOT_HERE)
+        pair = directions.pair_of(here.keys)
         if slot not in self.sessions.entering:
             for number, direction in enumerate(pair):
                 if direction == NOT_HERE:
@@ -309,21 +315,24 @@ class FastPath:
         side_states.blocks[chosen] += 1
         side_states.last[:, chosen] = block.ordinal + ORDINALS * rows, block.packets[rows], block.times[rows]
 
-    def _deferred(self, current: CurrentBlock) -> list[Deferred]:
-        """Return callbacks that open and close the connections that are still on the fast path, each with its row."""
-        found: list[Deferred] = []
-        first_row = current.directions.first_row
+    def _opening(self, current: CurrentBlock) -> list[Changes]:
+        """Return the openings of connections that are still on the fast path."""
+        found: list[Changes] = [each for new in current.new_connections for each in new.opening_of(self.flows)]
         for each, pair in current.opening.items():
             if each.tcp is None:
-                found.append((first_row[pair[0]], partial(each.open, self.flows), first_row[pair[0]]))
-        for new_connections in current.new_connections:
-            found += new_connections.deferred(self.flows)
+                row = current.directions.first_row[pair[0]]
+                found.append(change(row, partial(each.open, self.flows)))
+        return found
+
+    def _closing(self, current: CurrentBlock) -> list[Changes]:
+        """Return the closings of connections that are still on the fast path."""
+        found = [new.closing_of(self.flows) for new in current.new_connections]
         for slot, pair in current.closing.items():
             known = self.sessions.connections.get(slot)
             if isinstance(known, KnownConnection):
-                last = current.directions.last_fin(pair)
                 one, other = (self._finished(current, place, direction) for place, direction in enumerate(pair, slot))
-                found.append((last, partial(known.close, self.flows, (one, other)), last))
+                close = partial(known.close, self.flows, (one, other))
+                found.append(change(current.directions.last_fin(pair), close))
         return found
 
     def _finished(self, current: CurrentBlock, slot: int, direction: int) -> TcpState:

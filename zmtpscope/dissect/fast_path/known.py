@@ -30,14 +30,11 @@ from zmtpscope.dissect.records.record_writer import RecordWriter, put_events
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.stream.plain_state import Counts, PlainState
 from zmtpscope.dissect.tcp.connection import NEVER, Connection, TcpState
-from zmtpscope.dissect.tcp.directions import Directions
+from zmtpscope.dissect.tcp.directions import NOT_HERE, Directions
 from zmtpscope.dissect.tcp.flows import Flows
 
 LISTENER = 1
 """The side that accepted a known connection: its SYN was captured."""
-
-NOT_HERE = -1
-"""Marks a direction without data in the block."""
 
 DirectionPair = tuple[int, int]
 """Indexes of the directions of side 0 and side 1."""

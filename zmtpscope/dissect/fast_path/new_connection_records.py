@@ -6,7 +6,7 @@ from functools import cache, partial
 from typing import Any
 
 from zmtpscope.capture.segments import ORDINALS
-from zmtpscope.dissect.arrivals import Arrival, Stamp
+from zmtpscope.dissect.arrivals import Arrival, Stamp, tuples_of
 from zmtpscope.dissect.connection import outcome
 from zmtpscope.dissect.fast_path.identities import Identities
 from zmtpscope.dissect.fast_path.known import LISTENER, report_close
@@ -67,7 +67,7 @@ class NewConnectionRecords:
         """Return packets and times of `rows`, with their own ordinals or the ordinals of the rows `decided`."""
         block = self._new.block
         ordinals = block.ordinal + ORDINALS * (rows if decided is None else decided)
-        return list(map(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist()))
+        return tuples_of(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist())
 
     def _streams(self, side: int | None) -> list[Stream]:
         """Return the streams of a side of all connections; for `side` None those of the connections themselves."""
@@ -99,7 +99,7 @@ class NewConnectionRecords:
         fins = new.directions.fin_rows[pairs]
         last, closers = fins.max(axis=0), (fins[1] < fins[0]).astype(int)
         ends, clients = self._arrivals(last), [self._pairs[place] for place in over]
-        sink.batch.facts += map(Connected, ends, clients, [new.starts[place] for place in over])
+        sink.batch.facts += tuples_of(Connected, ends, clients, [new.starts[place] for place in over])
         for each in range(len(over)) if opening.has_facts else (closers == LISTENER).nonzero()[0].tolist():
             closer, origin = int(closers[each]), partial(self._origin, over[each])
             (first,) = self._arrivals(fins[closer, each : each + 1])

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from zmtpscope.capture.segments import SegmentBlock
-from zmtpscope.dissect.arrivals import Stamp
+from zmtpscope.dissect.arrivals import Stamp, tuples_of
 from zmtpscope.dissect.fast_path.identities import Identities
 from zmtpscope.dissect.fast_path.known import LISTENER, BlockRows, KnownConnection
 from zmtpscope.dissect.fast_path.openings import LearnedNote, Path, Segment, Step
@@ -25,7 +25,7 @@ from zmtpscope.dissect.records.record_writer import RecordWriter
 from zmtpscope.dissect.records.sink import Sink
 from zmtpscope.dissect.tcp.connection import Connection, LastSeen
 from zmtpscope.dissect.tcp.directions import Directions
-from zmtpscope.dissect.tcp.flows import Deferred, Event, Flows
+from zmtpscope.dissect.tcp.flows import Changes, Flows
 from zmtpscope.dissect.tcp.sequence import MODULUS
 from zmtpscope.records import to_text
 
@@ -72,14 +72,14 @@ class NewConnections:
         """Connections that continue after the block, by entry."""
         self.streams = Streams(self)
         self.writers: dict[int, RecordWriter] = {}
+        self.begins = directions.first_rows[pairs[0]]
+        """Rows of the SYNs, ascending."""
         # as lists
-        begins, last = directions.first_rows[pairs[0]], directions.last_rows[pairs].max(axis=0)
+        last = directions.last_rows[pairs].max(axis=0)
         self.keys_of = [(block.keys[one], block.keys[other]) for one, other in pairs.T.tolist()]
-        self.begins: list[int] = begins.tolist()
-        """Rows of the SYNs."""
-        self.starts = list(map(Stamp, block.times[begins].tolist(), block.packets[begins].tolist()))
+        self.starts = tuples_of(Stamp, block.times[self.begins].tolist(), block.packets[self.begins].tolist())
         self.initials: list[int] = directions.first_sequences[pairs[0]].tolist()
-        self.last_seen = list(map(LastSeen, block.times[last].tolist(), self.initials))
+        self.last_seen = tuples_of(LastSeen, block.times[last].tolist(), self.initials)
 
     def __len__(self) -> int:
         return len(self.is_over)
@@ -122,21 +122,36 @@ class NewConnections:
         continuing: list[int] = (self.is_here & ~self.is_over).nonzero()[0].tolist()
         return continuing
 
-    def deferred(self, flows: Flows) -> list[Deferred]:
-        """Return callbacks that open the connections that continue after the block, in the flow table."""
+    def opening_of(self, flows: Flows) -> Iterator[Changes]:
+        """Yield the SYNs of the ended and of the continuing connections, with functions that open them."""
+        over, continuing = self.over(), self._continuing()
 
-        def begin(place: int) -> None:
-            tcp = flows.begin(self.keys_of[place][0], self.begins[place], self.initials[place])
-            self.tcp[place], self.numbers[place] = tcp, (tcp.number, tcp.incarnation)
+        def pass_by(low: int, high: int) -> None:
+            places = over[low:high]
+            ones, others = zip(*[self.keys_of[place] for place in places], strict=True)
+            numbers = flows.pass_by(ones, others, [self.starts[place].time for place in places])
+            self.numbers.update(zip(places, numbers, strict=True))
 
-        return [(self.begins[place], begin, place) for place in self._continuing()]
+        def begin(low: int, high: int) -> None:
+            for place in continuing[low:high]:
+                tcp = flows.begin(self.keys_of[place][0], int(self.begins[place]), self.initials[place])
+                self.tcp[place], self.numbers[place] = tcp, (tcp.number, tcp.incarnation)
 
-    def events(self) -> Iterator[Event]:
-        """Yield the events of the flow table for connections that end in the block: their SYNs and ends."""
-        ends = self.directions.fin_rows[self.pairs].max(axis=0).tolist()
-        for place in self.over():
-            yield self.begins[place], place, self
-            yield ends[place], ~place, self
+        yield self.begins[over], pass_by
+        yield self.begins[continuing], begin
+
+    def closing_of(self, flows: Flows) -> Changes:
+        """Return the ends of the ended connections, and a function that closes them."""
+        over = np.array(self.over(), np.int64)
+        ends = self.directions.fin_rows[self.pairs[:, over]].max(axis=0)
+        order = np.argsort(ends)
+        places: list[int] = over[order].tolist()
+
+        def close(low: int, high: int) -> None:
+            some = places[low:high]
+            flows.remember_closed([self.keys_of[place] for place in some], [self.last_seen[place] for place in some])
+
+        return ends[order], close
 
     def continuing(self, first: Step, sink: Sink, rows: BlockRows) -> Iterator[tuple[int, KnownConnection]]:
         """Yield (slot of side 0, connection) for the connections that continue after the block.

@@ -8,11 +8,11 @@ import numpy as np
 
 from zmtpscope.capture.packets import NOWHERE
 from zmtpscope.dissect.fast_path.current_block import CurrentBlock
-from zmtpscope.dissect.fast_path.known import NOT_HERE
 from zmtpscope.dissect.fast_path.new_connections import NewConnections
 from zmtpscope.dissect.fast_path.sessions import Sessions
 from zmtpscope.dissect.records.batch import Segments, side_number
 from zmtpscope.dissect.records.columns import numbers
+from zmtpscope.dissect.tcp.directions import NOT_HERE
 
 
 def segments_read(current: CurrentBlock, sessions: Sessions) -> Iterator[Segments]:

@@ -15,8 +15,12 @@ import numpy as np
 
 from zmtpscope import compiled
 from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, RST, SYN, UNREACHABLE, Column, Mask, SegmentBlock
+from zmtpscope.dissect.tcp.connection import reverse
 from zmtpscope.dissect.tcp.sequence import MODULUS
 from zmtpscope.records import SECOND
+
+NOT_HERE = -1
+"""Marks a direction without segments in the block."""
 
 NEVER_CLEAN = RST | CUT | CLOSED_WINDOW | UNREACHABLE
 
@@ -38,6 +42,8 @@ class Directions:
 
     def __init__(self, block: SegmentBlock) -> None:
         self.numbers: dict[bytes, int] = dict(zip(block.keys, range(len(block.keys)), strict=True))
+        self.opposites = opposites(block.keys, self.numbers)
+        """The other direction of each connection, or `NOT_HERE`."""
         numbers = block.flows, block.sequences, block.acknowledgments, block.flags, block.starts, block.stops
         columns, self._rows, self._bounds, carrying, bounds = by_direction(len(block.keys), *numbers)
         # as columns
@@ -65,6 +71,10 @@ class Directions:
     def _carrying(self) -> list[int]:
         rows: list[int] = self.carrying_rows.tolist()
         return rows
+
+    def pair_of(self, keys: tuple[bytes, bytes]) -> tuple[int, int]:
+        """Return the directions of both sides of a connection, or `NOT_HERE`."""
+        return self.numbers.get(keys[0], NOT_HERE), self.numbers.get(keys[1], NOT_HERE)
 
     def leave_to_slow_path(self, direction: int) -> None:
         """Count a direction as not clean, so that the slow path reads it."""
@@ -112,6 +122,15 @@ class Directions:
         fits &= ~is_early & ((begin == syn) | (syn < last))
         fits = np.where(others < 0, begin == last, fits) & self.is_clean[ones] & (flags[ones] == SYN)
         return fits
+
+    def whole_connections(self) -> Column:
+        """Return the directions of connections whose sides both begin with a SYN and end with a FIN in the block, in
+        order: side 0, then side 1."""
+        ones = np.flatnonzero(self.is_clean & (self.flags_of_first & (SYN | ACK) == SYN) & (self.fin_rows >= 0))
+        others = self.opposites[ones]
+        is_whole = self.is_clean[others] & (others != NOT_HERE) & (others != ones) & (self.fin_rows[others] >= 0)
+        is_whole &= self.flags_of_first[others] & SYN != 0
+        return np.array((ones[is_whole], others[is_whole]))
 
     def _rows_of(self, direction: int) -> Column:
         return self._rows[self._bounds[direction] : self._bounds[direction + 1]]
@@ -166,6 +185,12 @@ def by_direction(
         direction[IS_PLAIN] = direction[IS_CLEAN] and not direction[FIRST_FLAGS] & SYN and direction[FIN_ROW] < 0
     found = np.array(columns, np.int64).reshape(-1, COLUMNS).T.copy()
     return found, *_joined(rows), *_joined(carrying)
+
+
+@compiled.where_possible
+def opposites(keys: list[bytes], numbers: dict[bytes, int]) -> Column:
+    """Return the numbers of the reversed keys, or `NOT_HERE`."""
+    return np.array([numbers.get(reverse(key), NOT_HERE) for key in keys], np.int64)
 
 
 def _joined(rows: list[list[int]]) -> tuple[Column, Column]:

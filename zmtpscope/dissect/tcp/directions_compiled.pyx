@@ -1,7 +1,9 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, cdivision=True
 """Compiled version of `directions.py`: one loop over the segments of a block."""
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -9,6 +11,8 @@ from zmtpscope.capture import segments as flag_bits
 from zmtpscope.dissect.tcp import directions as twin
 
 cdef int FIN = flag_bits.FIN, SYN = flag_bits.SYN, ACK = flag_bits.ACK, NEVER_CLEAN = twin.NEVER_CLEAN
+cdef int NOT_HERE = twin.NOT_HERE
+cdef int PORT = 2
 
 cdef enum:
     IS_PLAIN
@@ -99,3 +103,27 @@ def by_direction(
             carrying[direction.carrying] = row
             direction.carrying += 1
     return found, of_rows, of_bounds, of_carrying[:carrying_before], of_carrying_bounds
+
+
+cdef bytes reversed_key(bytes key):
+    """Return the flow key of the other direction."""
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(key), address = (size - 2 * PORT) // 2
+    if size < 2 * PORT or size % 2:
+        raise ValueError("no flow key")
+    cdef bytes other = PyBytes_FromStringAndSize(NULL, size)
+    cdef char *octets = PyBytes_AS_STRING(key)
+    cdef char *made = PyBytes_AS_STRING(other)
+    memcpy(made, octets + address, address)
+    memcpy(made + address, octets, address)
+    memcpy(made + size - 2 * PORT, octets + size - PORT, PORT)
+    memcpy(made + size - PORT, octets + size - 2 * PORT, PORT)
+    return other
+
+
+def opposites(list keys, dict numbers):
+    cdef Py_ssize_t place
+    found = np.empty(len(keys), np.int64)
+    cdef int64_t[:] columns = found
+    for place in range(len(keys)):
+        columns[place] = numbers.get(reversed_key(keys[place]), NOT_HERE)
+    return found

@@ -6,19 +6,35 @@ windows take the slow path, one call per segment.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable
-from operator import itemgetter
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
 
-from zmtpscope.capture.segments import ACK, CLOSED_WINDOW, CUT, FIN, ORDINALS, RST, SYN, UNREACHABLE, Mask, SegmentBlock
-from zmtpscope.dissect.arrivals import Arrival, Stamp, decided_by_time
+import numpy as np
+
+from zmtpscope.capture.segments import (
+    ACK,
+    CLOSED_WINDOW,
+    CUT,
+    FIN,
+    ORDINALS,
+    RST,
+    SYN,
+    UNREACHABLE,
+    Column,
+    Mask,
+    SegmentBlock,
+)
+from zmtpscope.dissect.arrivals import Arrival, decided_by_time
 from zmtpscope.dissect.tcp import closed_windows, retransmissions
 from zmtpscope.dissect.tcp.closed_windows import SegmentHeader
 from zmtpscope.dissect.tcp.connection import Connection, LastSeen, TcpSide, TcpState, reverse
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.incarnations import Incarnations
 from zmtpscope.dissect.tcp.reassembly import Reassembler
+from zmtpscope.dissect.tcp.recent import Recent
 from zmtpscope.dissect.tcp.sequence import MODULUS, distance
 from zmtpscope.dissect.tcp.stalls import Intervals
 
@@ -32,23 +48,45 @@ REMEMBERED_CLOSED = 16_384
 REMEMBERED_HOPS = 131_072
 """Directions whose last SYN (its TTL) is remembered."""
 
-Deferred = tuple[int, Callable[[int], None], int]
-"""A row, and a callback with its argument, to run once all earlier rows of the block have been read."""
+NO_ROW = 1 << 62
+"""A row behind all others."""
+
+Changes = tuple[Column, Callable[[int, int], None]]
+"""Ascending rows in which the fast path opens, or closes, connections, and a function that does so for a range of them
+(low, high; high excluded)."""
 
 
-class Passing(Protocol):
-    """Connections that the fast path reads from their SYN to their last FIN, all in one block."""
-
-    keys_of: list[tuple[bytes, bytes]]
-    """Flow keys of both directions."""
-    starts: list[Stamp]
-    last_seen: list[LastSeen]
-    numbers: dict[int, tuple[int, int]]
-    """Number and incarnation of each connection, as soon as the flow table has assigned them."""
+def change(row: int, make: Callable[[int], None]) -> Changes:
+    """Return a single opening or closing; `make` receives its row."""
+    return np.array([row]), lambda low, high: make(row)
 
 
-Event = tuple[int, int, Passing]
-"""A row with the SYN of a passing connection, or with its end: then the bits of its index are inverted."""
+class PendingChanges:
+    """All openings, or all closings, of a block by the fast path. They are made in order of their rows."""
+
+    def __init__(self, changes: Sequence[Changes]) -> None:
+        rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in changes)])
+        sizes = [len(rows) for rows, _ in changes]
+        order = np.argsort(rows, kind="stable")
+        self._rows: list[int] = rows[order].tolist()
+        self._makers = np.repeat(np.arange(len(changes)), sizes)[order]
+        self._numbers = np.concatenate([np.empty(0, np.int64), *map(np.arange, sizes)])[order]
+        self._ends: list[int] = [*(np.flatnonzero(np.diff(self._makers)) + 1).tolist(), len(rows)]
+        """Ends of the runs of one maker."""
+        self._make = [make for _, make in changes]
+        self._done = 0
+        self.next_row = self._rows[0] if self._rows else NO_ROW
+        """The row of the next change."""
+
+    def make_until(self, row: int) -> None:
+        """Make the changes before a row."""
+        high = bisect_left(self._rows, row, self._done)
+        while self._done < high:
+            end = min(high, self._ends[bisect_right(self._ends, self._done)])
+            low, count = int(self._numbers[self._done]), end - self._done
+            self._make[self._makers[self._done]](low, low + count)
+            self._done = end
+        self.next_row = self._rows[high] if high < len(self._rows) else NO_ROW
 
 
 class Flows:
@@ -63,18 +101,15 @@ class Flows:
         """Sides of connections that ended in the current block."""
         self.silent: OrderedDict[Connection, None] = OrderedDict()
         """Open connections without octets at the last check, oldest first."""
-        self.closed: OrderedDict[bytes, LastSeen] = OrderedDict()
-        """Last packet of closed connections by flow key, oldest first."""
+        self.closed: Recent[bytes, LastSeen] = Recent(REMEMBERED_CLOSED)
+        """Last packet of closed connections by flow key."""
         self.late = 0
         """Payload octets received for closed connections."""
-        self.hops: OrderedDict[bytes, int] = OrderedDict()
-        """TTL of the last SYN of each direction before the current block, oldest first."""
-        self.hops_here: dict[bytes, list[tuple[int, int]]] = {}
+        self.hops: Recent[bytes, int] = Recent(REMEMBERED_HOPS)
+        """TTL of the last SYN of each direction before the current block."""
+        self.hops_here: dict[bytes, list[tuple[int, int]]] | None = None
         """Row and TTL of each SYN in the block, made for its first RST."""
-        self.syns: list[tuple[bytes, int, int]] = []
-        """Key, row and TTL of the SYNs in the block."""
-        self.events: list[Event] = []
-        """Events of passing connections in the block, the next one last."""
+        self.block: SegmentBlock | None = None
         self.incarnations = Incarnations()
         self.reassembler = Reassembler()
         self.directions: Directions | None = None
@@ -84,27 +119,22 @@ class Flows:
         block: SegmentBlock,
         directions: Directions | None,
         done: Mask,
-        deferred: list[Deferred],
-        events: list[Event],
+        opening: Sequence[Changes] = (),
+        closing: Sequence[Changes] = (),
     ) -> list[Connection]:
         """Feed the segments of `block` to their connections; return these connections, in order of first segment.
 
-        Directions marked in `done` have been read by the fast path; `deferred` and `events` open and close their
-        connections at the right row.
+        Directions marked in `done` have been read by the fast path; `opening` and `closing` open and close their
+        connections at the right rows.
         """
-        self.reassembler.begin(block, is_read=bool(deferred) or not done.all())
+        self.reassembler.begin(block)
         if directions is not None:
-            self.directions = directions
-            self.events = sorted(events, key=itemgetter(0), reverse=True)
-            rows, keys = list(block.hops), block.keys
-            flags, flows = block.flags[rows].tolist(), block.flows[rows].tolist()
-            syns = zip(block.hops.items(), flags, flows, strict=True)
-            self.syns = [(keys[flow], row, hops) for (row, hops), flag, flow in syns if flag & SYN]
-            deferred.sort(key=itemgetter(0), reverse=True)
-            self._take_rows(block, ~done, deferred)
+            self.block, self.directions = block, directions
+            self._take_rows(block, ~done, PendingChanges(opening), PendingChanges(closing))
             self._note_last_packets(block, directions, done)
-            self.directions = None
-            self._keep_hops()
+            keys, _, hops = self._syns(block)
+            self.hops.update(zip(keys, hops, strict=True))
+            self.block = self.directions = self.hops_here = None
         return self._touched()
 
     def begin(self, key: bytes, row: int, initial: int) -> Connection:
@@ -132,39 +162,34 @@ class Flows:
         connection = self.connections[side]
         return LastSeen(connection.last.time, connection.tcp[0].initial)
 
-    def _pass(self, row: int) -> None:
-        """Number the connections of `Passing` that open before `row`, and store those that end."""
-        closed, events = self.closed, self.events
-        while events and events[-1][0] < row:
-            _, place, passing = events.pop()
-            if place >= 0:
-                one, other = passing.keys_of[place]
-                self.opened += 1
-                closed.pop(one, None)
-                closed.pop(other, None)
-                passing.numbers[place] = self.opened, self.incarnations.begin(one, passing.starts[place].time)
-            else:
-                self._remember_closed(*passing.keys_of[~place], passing.last_seen[~place])
+    def pass_by(self, ones: Sequence[bytes], others: Sequence[bytes], starts: Sequence[int]) -> list[tuple[int, int]]:
+        """Return numbers and incarnations of connections that begin and end in the current block, in order of their
+        SYNs.
 
-    def _remember_closed(self, one: bytes, other: bytes, last: LastSeen) -> None:
-        """Store the flow keys of a closed connection, so that its late packets open no new one."""
-        self.closed[one] = self.closed[other] = last
-        while len(self.closed) > REMEMBERED_CLOSED:
-            self.closed.popitem(last=False)
+        `ones` and `others` are the keys of their directions, `starts` the times of their SYNs.
+        """
+        first, self.opened = self.opened + 1, self.opened + len(ones)
+        self.closed.remove([*ones, *others])
+        return [*zip(range(first, self.opened + 1), self.incarnations.begin_all(ones, starts), strict=True)]
 
-    def _keep_hops(self) -> None:
-        """Store the TTLs of the block's SYNs for later blocks."""
-        for key, _, hops in self.syns:
-            self.hops[key] = hops
-            self.hops.move_to_end(key)
-        while len(self.hops) > REMEMBERED_HOPS:
-            self.hops.popitem(last=False)
-        self.syns, self.hops_here = [], {}
+    def remember_closed(self, keys: Sequence[tuple[bytes, bytes]], last_seen: Sequence[LastSeen]) -> None:
+        """Store the flow keys of closed connections, so that their late packets open no new ones."""
+        both = zip(last_seen, last_seen, strict=True)
+        self.closed.update(zip(chain.from_iterable(keys), chain.from_iterable(both), strict=True))
+
+    def _syns(self, block: SegmentBlock) -> tuple[list[bytes], list[int], list[int]]:
+        """Return keys, rows and TTLs of the SYNs in the block."""
+        rows, hops = (np.fromiter(each, np.int64, len(block.hops)) for each in (block.hops, block.hops.values()))
+        is_syn = block.flags[rows] & SYN != 0
+        keys = map(block.keys.__getitem__, block.flows[rows[is_syn]].tolist())
+        return list(keys), rows[is_syn].tolist(), hops[is_syn].tolist()
 
     def _hops_of_syn(self, key: bytes, row: int) -> int | None:
         """Return the TTL of the last SYN before `row`."""
-        if not self.hops_here:
-            for each, place, hops in self.syns:
+        if self.hops_here is None:
+            assert self.block is not None
+            self.hops_here = {}
+            for each, place, hops in zip(*self._syns(self.block), strict=True):
                 self.hops_here.setdefault(each, []).append((place, hops))
         before = [hops for place, hops in self.hops_here.get(key, ()) if place < row]
         return before[-1] if before else self.hops.get(key)
@@ -195,18 +220,19 @@ class Flows:
                 connection = self.connections[side]
                 connection.last = max(connection.last, self.arrival(directions.last_row[direction]))
 
-    def _take_rows(self, block: SegmentBlock, left: Mask, deferred: list[Deferred]) -> None:
-        """Feed the rows of the directions marked in `left` one by one; call the deferred callbacks between them."""
+    def _take_rows(self, block: SegmentBlock, left: Mask, opening: PendingChanges, closing: PendingChanges) -> None:
+        """Feed the rows of the directions marked in `left` one by one; make the openings and closings between them."""
         rows = left[block.flows].nonzero()[0]
         columns = (block.flows, block.sequences, block.acknowledgments, block.flags)
         reassembler, keys, touched = self.reassembler, block.keys, self.reassembler.touched
         starts, stops, look_up = reassembler.starts, reassembler.stops, self.sides.get
-        is_pending = bool(deferred or self.events)
         for index, flow, sequence, acknowledgment, flags in zip(
             rows.tolist(), *(column[rows].tolist() for column in columns), strict=True
         ):
-            if is_pending:
-                self._run_until(index, deferred)
+            if opening.next_row < index:
+                opening.make_until(index)
+            if closing.next_row < index:
+                closing.make_until(index)
             key, length = keys[flow], stops[index] - starts[index]
             side = look_up(key)
             if side is None or sequence != side.plain or flags & NOT_PLAIN or not flags & ACK:
@@ -218,15 +244,8 @@ class Flows:
                     touched[side] = None
                 side.pieces.append(index)
                 side.plain = (sequence + length) % MODULUS
-        self._run_until(len(block), deferred)
-
-    def _run_until(self, row: int, deferred: list[Deferred]) -> None:
-        """Call the callbacks that open and close connections of the fast path before `row`."""
-        while deferred and deferred[-1][0] < row:
-            at, call, argument = deferred.pop()
-            self._pass(at)
-            call(argument)
-        self._pass(row)
+        opening.make_until(len(block))
+        closing.make_until(len(block))
 
     def _slow_path(self, index: int, key: bytes, sequence: int, acknowledgment: int, flags: int, length: int) -> None:
         """Process a segment that is not the next one in order of a known flow; `index` is its row."""
@@ -242,10 +261,11 @@ class Flows:
             at = self.arrival(index)
             self._advance_clock(self.connections[side], at.time, decided_by_time(at.ordinal))
             side = self.sides.get(key)
-        if side is None and key in self.closed and not flags & SYN:
+        closed = self.closed.get(key) if side is None else None
+        if closed is not None and not flags & SYN:
             self.late += length
-            last = self.closed[key]._replace(time=self.arrival(index).time)
-            self.closed[key] = self.closed[reverse(key)] = last
+            last = closed._replace(time=self.arrival(index).time)
+            self.closed.update(((key, last), (reverse(key), last)))
             return
         if side is None or self._is_new_session(side, sequence, flags):
             if side is not None:
@@ -350,7 +370,7 @@ class Flows:
         for side, side_key in zip(connection.tcp, (opener, other), strict=True):
             self.sides[side_key] = side
             self.connections[side] = connection
-            self.closed.pop(side_key, None)
+        self.closed.remove((opener, other))
         return connection.tcp[sender]
 
     def _new(self, opener: bytes, start: Arrival, *, is_begun: bool) -> Connection:
@@ -401,7 +421,7 @@ class Flows:
         for side in connection.tcp:
             self.sides.pop(side.key, None)  # a connection to itself has one key
         one, other = connection.tcp
-        self._remember_closed(one.key, other.key, LastSeen(self._last_time(connection), one.initial))
+        self.remember_closed([(one.key, other.key)], [LastSeen(self._last_time(connection), one.initial)])
 
     def _last_time(self, connection: Connection) -> int:
         time, directions = max(connection.last.time, connection.end.time), self.directions

@@ -6,25 +6,33 @@ the packets of these ports.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import repeat
+
+from zmtpscope.dissect.tcp.recent import Recent
 
 REMEMBERED = 16_384
-"""Socket pairs. When full, the pair with the oldest connection is forgotten."""
+"""Socket pairs. Those with the oldest connections are forgotten."""
 
 
 class Incarnations:
     def __init__(self) -> None:
-        self.latest: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
+        self.latest: Recent[bytes, tuple[int, int]] = Recent(REMEMBERED)
         """Latest start time (ns), and how many connections started no later than an earlier one."""
 
     def begin(self, key: bytes, time: int) -> int:
         """Return 0 if a connection starts later than all earlier ones on the same sockets, otherwise a distinct
         number."""
-        before = self.latest.pop(key, None)
+        before = self.latest.get(key)
         latest, count = (time, 0) if before is None else before
         is_later = before is None or time > latest
         count += not is_later
-        self.latest[key] = max(latest, time), count
-        if len(self.latest) > REMEMBERED:
-            self.latest.popitem(last=False)
+        self.latest.update([(key, (max(latest, time), count))])
         return 0 if is_later else count
+
+    def begin_all(self, keys: Sequence[bytes], times: Sequence[int]) -> list[int]:
+        """Return the results of `begin` for connections on different sockets."""
+        if not self.latest.is_disjoint(keys):
+            return list(map(self.begin, keys, times))
+        self.latest.update(zip(keys, zip(times, repeat(0)), strict=True))
+        return [0] * len(keys)

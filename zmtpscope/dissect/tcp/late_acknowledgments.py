@@ -15,6 +15,7 @@ import numpy as np
 from zmtpscope import compiled
 from zmtpscope.capture.segments import ACK, CUT, FIN, PACKET_MASK, RST, SYN, Column, SegmentBlock
 from zmtpscope.dissect.tcp.connection import reverse
+from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.sequence import MODULUS
 
 AT_ONCE, EARLIEST, LATEST = 5_000_000, 35_000_000, 55_000_000
@@ -54,25 +55,39 @@ class LateAcknowledgments:
         self._next = 0
         self._state = np.zeros((2, FIELDS), np.int64)
 
-    def feed(self, block: SegmentBlock) -> list[Unread]:
+    def feed(self, block: SegmentBlock, directions: Directions) -> list[Unread]:
         """Return the directions of a block that are now known to acknowledge late."""
         if self._next > MAX_FOLLOWED:
             self._places.clear()
             self._state[:] = self._next = 0
-        known = self._places.get
-        places = np.array([known(key) or self._place(key) for key in block.keys], np.int64)
+        places = self._places_of(block.keys, directions)
         columns = block.flows, block.sequences, block.acknowledgments, block.flags, block.starts, block.stops
         found = late_acknowledgments(places, self._state, *columns, block.times, block.packets)
         return [Unread(direction, row, packet & PACKET_MASK, reads) for direction, row, packet, reads in found]
+
+    def _places_of(self, keys: list[bytes], directions: Directions) -> Column:
+        """Return the rows of `_state` of the directions. Connections that begin and end in the block have rows for this
+        block only."""
+        whole = directions.whole_connections()
+        places = np.empty(len(keys), np.int64)
+        rest = np.ones(len(keys), np.bool_)
+        rest[whole] = False
+        places[rest] = [self._place(keys[direction]) for direction in np.flatnonzero(rest).tolist()]
+        places[whole] = self._next + np.arange(2 * whole.shape[1]).reshape(-1, 2).T
+        self._make_room(self._next + 2 * whole.shape[1])
+        return places
 
     def _place(self, key: bytes) -> int:
         place = self._places.get(key)
         if place is None:
             place, self._next = self._next, self._next + 2
             self._places[key], self._places[reverse(key)] = place, place + 1
-            if self._next > len(self._state):
-                self._state = np.concatenate((self._state, np.zeros_like(self._state)))
+            self._make_room(self._next)
         return place
+
+    def _make_room(self, size: int) -> None:
+        while size > len(self._state):
+            self._state = np.concatenate((self._state, np.zeros_like(self._state)))
 
 
 @compiled.where_possible

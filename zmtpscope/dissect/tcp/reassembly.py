@@ -61,19 +61,14 @@ class Reassembler:
         self.touched: dict[TcpSide, None] = {}
         """Sides that received octets, holes or an end in this block, in order of first touch."""
 
-    def begin(self, block: SegmentBlock, *, is_read: bool) -> None:
-        """Start a block.
-
-        Pieces are indexes of its rows and of extra rows after them; without `is_read`, the rows are not needed.
-        """
+    def begin(self, block: SegmentBlock) -> None:
+        """Start a block. Pieces are indexes of its rows and of extra rows after them."""
         self._begin(block.data, block.cut)
         self.hops = block.hops
         self.first_ordinal = block.ordinal
         self.plain_rows = len(block)
         columns = (block.starts, block.stops, block.packets, block.times)
-        self.starts, self.stops, self.packets, self.times = (
-            array("q", column.tobytes() if is_read else b"") for column in columns
-        )
+        self.starts, self.stops, self.packets, self.times = (array("q", column.tobytes()) for column in columns)
 
     def begin_end(self, time: int) -> None:
         """Start the end of the capture at `time` (ns): one row without octets after the last block."""
