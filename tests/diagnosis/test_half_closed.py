@@ -8,6 +8,7 @@ import pytest
 
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import told_of
+from tests.peer_octets import message
 from tests.traffic import Capture
 from zmtpscope.capture.segments import ACK, FIN
 from zmtpscope.diagnosis.watch import Watch
@@ -85,7 +86,22 @@ def had_a_closed_window() -> Talk:
     return talk
 
 
-@pytest.mark.parametrize("half", [goes_on_to_send, is_not_acknowledged, closes_later, had_a_closed_window])
+def sends_lost_data_again() -> Talk:
+    """The FIN of the server can only follow its data, which does not arrive."""
+    talk = Talk(0, at=0).handshake("DEALER", "ROUTER")
+    for _ in range(3):
+        talk.conversation.send(SERVER, message(b"lost"))
+        talk.conversation.next[SERVER] -= len(message(b"lost"))
+        talk.wait(1)
+    talk.conversation.add(CLIENT, FIN | ACK)
+    talk.conversation.next[SERVER] += len(message(b"lost"))
+    talk.conversation.acknowledge(SERVER)
+    return talk
+
+
+@pytest.mark.parametrize(
+    "half", [goes_on_to_send, sends_lost_data_again, is_not_acknowledged, closes_later, had_a_closed_window]
+)
 def test_a_peer_that_has_a_reason_is_not_reported(half: Callable[[], Talk]) -> None:
     assert RULE not in told_of(half(), served(8))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import consequences_of, told, told_of
 from tests.zws import build_request
+from zmtpscope.records import MILLISECOND
 from zmtpscope.zmtp.greeting import build_signature
 
 
@@ -29,6 +31,23 @@ def test_a_peer_that_never_speaks_is_reported_once_with_how_long_it_was_waited_f
 def test_a_peer_that_stops_behind_its_greeting() -> None:
     talk = Talk(0).greet(CLIENT).greet(SERVER).ready(CLIENT, "DEALER").wait(30).close(CLIENT)
     assert "stops during the handshake" in told_of(talk)["handshake-timeout"].text
+
+
+def on_a_long_path(number: int, *, seconds: float) -> Talk:
+    """A client that connects in 1.6 s, and closes `seconds` after its greeting."""
+    talk = Talk(number, at=10 * number)
+    packets = talk.conversation.packets
+    packets[1:] = [replace(packet, time=packet.time + 1600 * MILLISECOND) for packet in packets[1:]]
+    return talk.wait(1.6).greet(CLIENT).wait(seconds).close(CLIENT)
+
+
+def test_a_client_that_gives_up_within_a_round_trip_does_not_show_a_silent_listener() -> None:
+    found = told_of(*(on_a_long_path(number, seconds=1) for number in range(3)))["handshake-timeout"]
+    assert (found.severity, found.certainty) == ("warn", "likely")
+    assert found.text.startswith("10.0.0.1:5555 cannot answer as fast as 10.0.0.2 expects: connecting took 1.6 s")
+    assert "ZMQ_HANDSHAKE_IVL" in found.hint
+    patient = told_of(*(on_a_long_path(number, seconds=3) for number in range(3)))["handshake-timeout"]
+    assert (patient.severity, patient.certainty) == ("error", "proven")
 
 
 @pytest.mark.parametrize(

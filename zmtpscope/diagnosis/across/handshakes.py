@@ -52,6 +52,19 @@ class Hung(NamedTuple):
     is_over: bool
 
     @property
+    def connecting_took(self) -> int:
+        """Return the time (ns) from SYN to the first octets of the client: a round trip, wherever it is captured."""
+        first = self.connection.client.greeting
+        return 0 if first is None else first.ns - self.connection.start.ns
+
+    @property
+    def is_too_early(self) -> bool:
+        """Whether the client closed before the first octets of the listener could reach it."""
+        path, is_listener = self.connecting_took, self.silent == self.connection.listener
+        is_silent = is_listener and self.is_over and self.connection.server.greeting is None
+        return is_silent and path >= MIN_PATH and self.waited - path < NEARLY * path
+
+    @property
     def waits_for_zap(self) -> bool:
         asker = self.connection.sides[1 - self.silent]
         return asker.last_command is not None and (asker.mechanism, asker.last_command[1]) in ZAP_STEPS

@@ -70,7 +70,8 @@ def _of_connection(connection: ObservedConnection) -> HalfClosed | None:
     if not (connection.is_open and connection.is_whole and is_agreed(connection) and ending.cause == "closed"):
         return None
     other = connection.sides[1 - ending.side]
-    if connection.sides[ending.side].stalls or (other.last_ns or 0) > ending.moment.ns:
+    is_stuck = bool(connection.sides[ending.side].stalls) or other.last_outage is not None
+    if is_stuck or (other.last_ns or 0) > ending.moment.ns:
         return None
     return HalfClosed(connection, ending.side, ending.moment)
 
@@ -131,6 +132,7 @@ TABLE = (
         "* The program still sends on the connection.\n"
         "* The kernel did not acknowledge the FIN.\n"
         "* A receive window was closed.\n"
+        "* Data of the program is not acknowledged, and its FIN can only follow that data.\n"
         "* The capture ends within 2 s.",
         _half_closed,
     ),

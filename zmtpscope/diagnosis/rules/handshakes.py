@@ -17,7 +17,7 @@ from zmtpscope.diagnosis.across.words import (
     server_name,
     steady,
 )
-from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
+from zmtpscope.diagnosis.diagnosis import LIKELY, MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection, ObservedFinding
 from zmtpscope.diagnosis.rules.from_findings import Met, with_finding
 from zmtpscope.grouping import grouped
@@ -100,6 +100,13 @@ ANSWERS = ("ZMTP-CONN-03", "NULL-08", "PLAIN-08", "PLAIN-09", "CURVE-24")
 def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for waiting, hung in hung_handshakes(knowledge).items():
         if not any(each.waits_for_zap for each in hung):
+            if all(each.is_too_early for each in hung):
+                yield replace(
+                    _hanging("handshake-timeout", knowledge, waiting, hung, _too_early(hung), TIMER_HINT),
+                    severity="warn",
+                    certainty=LIKELY,
+                )
+                continue
             others, is_over = _others(waiting, hung[0], knowledge), _is_over(waiting, hung, knowledge)
             served = sum(each.is_served for each in others)
             diagnosis = _hanging(
@@ -113,6 +120,15 @@ def _handshake_timeout(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 [] if served else [each.conn_id for each in others],
             )
             yield replace(diagnosis, severity="note") if is_over else diagnosis
+
+
+def _too_early(hung: Sequence[Hung]) -> str:
+    first = hung[0]
+    return (
+        f"{server_name(first.connection)} cannot answer as fast as {client_name(first.connection)} expects: connecting "
+        f"took {duration(first.connecting_took)}, a round trip of this path, and nothing of an answer could arrive so "
+        "soon after it"
+    )
 
 
 def _is_over(waiting: Waiting, hung: Sequence[Hung], knowledge: Knowledge) -> bool:
@@ -151,6 +167,10 @@ def _others(waiting: Waiting, first: Hung, knowledge: Knowledge) -> list[Other]:
 HANGS_HINT = (
     "its kernel accepts connections, but nothing of the program arrives: check whether it hangs, is stopped, or is not "
     "ZeroMQ, or a firewall drops its data; ZMQ_HANDSHAKE_IVL sets how long the other side waits"
+)
+TIMER_HINT = (
+    "raise ZMQ_HANDSHAKE_IVL of the client (30 s unless set) above several round trips of this path; the program that "
+    "listens is not at fault"
 )
 MOMENT_HINT = (
     "no action if its program, or the server behind a TCP proxy, restarted then; otherwise check whether that program "
