@@ -1,4 +1,4 @@
-"""`zmtpscope.open`: all records of captures in memory."""
+"""`zmtpscope.open`: read captures to their end, and keep all records for repeated access."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def open(
 
 
 class View(Sequence[R], Tabular[R]):
-    """Records in the order in which they became known."""
+    """A selection of the records of a `Capture`, in the order in which they became known."""
 
     def __init__(self, store: Store, record: type[R], numbers: NDArray[np.int64]) -> None:
         super().__init__(record, store.options)
@@ -86,14 +86,19 @@ class View(Sequence[R], Tabular[R]):
 
     def follow(self, *, conn: int | None = None, peer: str | None = None, topic: str | None = None) -> View[R]:
         """Return the records of a connection, of the connections of the peer with this identity, or of a topic.
-        Several arguments narrow the result."""
+
+        With several arguments, records must satisfy all of them.
+        """
         if conn is None and peer is None and topic is None:
             raise TypeError("follow takes conn, peer or topic")
         followed = self._store.follow(conn=conn, peer=peer, topic=topic)
         return View(self._store, self._record, np.intersect1d(self._numbers, followed, assume_unique=True))
 
     def of(self, record: type[S]) -> View[S]:
-        """Return the records of a class. Raises `ValueError` for frames if they were not requested at opening."""
+        """Return the records of one class, for example `zmtpscope.Finding`.
+
+        Raises `ValueError` for frames if `open` was called without `frames=True`.
+        """
         check_class(record)
         if record is Record:
             return cast(View[S], self)
@@ -115,16 +120,18 @@ class View(Sequence[R], Tabular[R]):
         return self.of(Finding)
 
     def line(self, index: int) -> str | None:
-        """Return the line that `zmtpscope read` prints for a record, if any."""
+        """Return the line that `zmtpscope read` prints for the record at `index`, or None if it prints none."""
         return self._store.line(self._number(index))
 
     def detail(self, index: int) -> str:
-        """Return the text that `zmtpscope read -V -x` prints below that line: fields and octets."""
+        """Return the text that `zmtpscope read -V -x` prints below the line of a record: all fields, and a hex dump."""
         return "".join(self._store.detail(self._number(index)))
 
     def octets(self, index: int) -> bytes:
-        """Return the stream octets of a record, headers included. Raises `OctetsError` if the capture file has
-        changed."""
+        """Return the octets of a record in the TCP stream, headers included.
+
+        Raises `OctetsError` if the capture file has changed.
+        """
         return self._store.octets(self._number(index))
 
     def _number(self, index: int) -> int:
@@ -170,6 +177,6 @@ class Capture(View[Record]):
         super().__init__(store, Record, np.arange(len(store)))
 
     def find(self, reference: str) -> Record | None:
-        """Return the record that an entry of `Finding.refs` names, or None."""
+        """Return the record to which an entry of `Finding.refs` refers, or None."""
         number = self._store.find(reference)
         return None if number is None else self[number]

@@ -26,8 +26,11 @@ R = TypeVar("R", bound=Record)
 
 
 class CaptureWarning(UserWarning):
-    """A capture was damaged or lost packets, or a file given to decode it was unusable. All readable records were
-    returned."""
+    """A warning that a capture was damaged or lost packets, or that a key file or another auxiliary file could not be
+    used.
+
+    All readable records were returned before.
+    """
 
 
 @overload
@@ -126,7 +129,8 @@ class Records(Tabular[R]):
         return cast(Iterator[R], rows_of(batch, self._options))
 
     def _parts(self, batches: Iterator[Batch], filter: Filter | None) -> Generator[Batch]:
-        """Yield the selected records, and warn after the last batch."""
+        """Yield the batches with the selected records only, and report the problems of the captures after
+        the last one."""
         for batch in batches:
             self._has_begun = True
             part = part_of(batch, self._record)
@@ -159,7 +163,7 @@ def warn_of(captures: Captures, options: Options, *, stacklevel: int) -> None:
 
 
 def part_of(batch: Batch, record: type[Record]) -> Batch:
-    """Select the rows of one record type from a batch; for `Record`, return the batch."""
+    """Return a batch with only the records of one class; for `Record`, the batch itself."""
     return batch if record is Record else batch.of_type(record.type.name)
 
 

@@ -47,7 +47,7 @@ class Evidence(NamedTuple):
 
 
 class Values(dict[str, Any]):
-    """`values[field][row]` of many records.
+    """The fields of many records, as `values[field][row]`.
 
     A field is computed on first access: cheap fields for all rows at once, other fields row by row.
     """
@@ -70,8 +70,8 @@ def _total(sizes: Column) -> Column:
 class Record:
     """A record with an attribute for each field of its type, None if unknown (docs/records.md).
 
-    `values[field][row]` is the value of an attribute. Message values are read on access from columns of many messages,
-    so keeping one message keeps these columns in memory.
+    Message values are read on access from columns of many messages, so keeping one message keeps these columns in
+    memory.
     """
 
     __slots__ = ("_row", "_values")
@@ -84,7 +84,7 @@ class Record:
 
     @property
     def time(self) -> datetime:
-        """Return the time, truncated to microseconds; `ts_ns` is exact."""
+        """The time of the record, truncated to microseconds; `ts_ns` is exact."""
         return EPOCH + timedelta(microseconds=self._values["ts_ns"][self._row] // 1000)
 
     def as_dict(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ _PASSED_OVER = {field.name for field in (*COMMON, *STREAM)} - {"conn", "side", "
 
 
 def shown_fields(record: Record) -> Iterator[tuple[str, str]]:
-    """Return names and short texts of a whole record, safe to print."""
+    """Yield the name and the value of each field of a record, as text without control characters."""
     for field in record.type.fields:
         value = None if field.name in _PASSED_OVER else getattr(record, field.name)
         if value is not None and value != []:
@@ -127,7 +127,7 @@ def class_of(type_: RecordType) -> type[Record]:
 
 
 def class_name(record: str) -> str:
-    """Name the class of a record type: `ZrePair` for `zre_pair`."""
+    """Return the name of the Python class for a record type: `ZrePair` for `zre_pair`."""
     return "".join(word.capitalize() for word in record.split("_"))
 
 
@@ -154,6 +154,6 @@ _STRUCTS: dict[str, Callable[[Any], Any]] = {
 
 
 def check_class(record: object) -> None:
-    """Raise `TypeError` for other arguments than a record class."""
+    """Raise `TypeError` unless `record` is a record class."""
     if not isinstance(record, type) or not issubclass(record, Record):
         raise TypeError(f"records are selected by class, for example zmtpscope.Finding, not {record!r}")

@@ -64,13 +64,13 @@ def analyser_options(settings: Settings, *, frames: bool = False, details: bool 
 
 
 def _parsed(name: str, value: Any) -> Any:
-    """Parse a text, or several texts of a repeatable field."""
+    """Parse the text of an option, or the texts of a repeatable one, and return the value for the analyser."""
     _, parse, *_, many = READ_OPTIONS[name]
     return tuple(map(parse, names(value))) if many else parse(value)
 
 
 def names(given: PathLike | Iterable[PathLike]) -> list[str]:
-    """Return one or several names as a list. Raises `TypeError` if `given` is neither a name nor several names."""
+    """Return one or several file names as a list. Raises `TypeError` if `given` is neither."""
     several: object = [given] if isinstance(given, str | os.PathLike) else given
     if not isinstance(several, Iterable) or isinstance(several, bytes | IOBase):
         raise TypeError(f"expected a name or several, not {type(given).__name__}")
@@ -78,7 +78,7 @@ def names(given: PathLike | Iterable[PathLike]) -> list[str]:
 
 
 def packet_limit(packets: int | None) -> int | None:
-    """Return the limit, or None. Raises `ValueError` for an invalid number."""
+    """Return `packets`, the maximum number of packets to read. Raises `ValueError` if it is not positive."""
     if packets is not None and (not isinstance(packets, int) or packets < 1):
         raise ValueError(f"packets={packets!r}: use 1 or more")
     return packets

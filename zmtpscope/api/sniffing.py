@@ -74,7 +74,10 @@ def sniff(
 
 
 class Sniffer(Records[R]):
-    """The capture ends at `stop`, at `close`, or at the end of a `with` block."""
+    """The records of a live capture, to iterate over.
+
+    The capture ends at `stop`, at `close`, or at the end of a `with` block.
+    """
 
     def __init__(self, record: type[R], capture: OwnCapture, options: Options, filter: Filter | None) -> None:
         self._capture = capture
@@ -93,7 +96,8 @@ class Sniffer(Records[R]):
 
 
 def _batches(capture: OwnCapture, analyser: Analyser) -> Generator[Batch]:
-    """Yield empty batches while no traffic arrives, so that the caller can check whether to stop."""
+    """Yield the batches of a live capture; empty ones while no traffic arrives, so that the caller can check whether to
+    stop."""
     for step in analyser.steps(capture.captures):
         yield from step
         yield Batch([])

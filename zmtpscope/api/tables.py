@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Record)
 
 
 class Tabular(ABC, Generic[R]):
-    """Base of the results that become tables. `record` is the class of the records, or `Record` for all classes."""
+    """Base of results that can become tables. `record` is the class of their records, or `Record` for all classes."""
 
     def __init__(self, record: type[R], options: Options) -> None:
         self._record = record

@@ -1,1 +1,1 @@
-"""Conversations: the messages of a connection, a peer or a topic, one by one."""
+"""Select and print conversations: the messages of a connection, a peer or a topic, one by one."""

@@ -1,6 +1,6 @@
 """Write the bodies of a conversation to files: one per message in a folder, or all joined in one file.
 
-An index has a JSON line for each message with its sender and the sizes of its frames.
+A separate index has a JSON line for each message, with its sender and the sizes of its frames.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ Values = dict[str, Any]
 
 
 class TooManyFiles(Exception):
-    """A conversation has more than `MAX_FILES` messages."""
+    """Error: the conversation has more than `MAX_FILES` messages."""
 
 
 class BodyFiles(ABC):
     def written(self, records: Iterable[tuple[Values, bool]]) -> Iterator[tuple[Values, bool]]:
-        """Yield all records; write the bodies of messages on the way."""
+        """Write the bodies of the messages among `records`, and yield all records unchanged."""
         for values, is_told in records:
             if is_told and values["record"] == "message" and values["kind"] != "encrypted":
                 self._write(values)
@@ -54,15 +54,15 @@ class BodyFiles(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """Move the output to its final place."""
+        """Move the finished files to their final names."""
 
     @abstractmethod
     def discard(self) -> None:
-        """Remove output that was not committed."""
+        """Remove files that were not committed."""
 
 
 class JoinedBodies(BodyFiles):
-    """One file, with the index `FILE.index.jsonl`."""
+    """Writes all bodies into one file, with the index `FILE.index.jsonl`."""
 
     def __init__(self, target: Path) -> None:
         self._files = [OutputFile(target), OutputFile(target.with_name(f"{target.name}.{INDEX}"))]
@@ -91,7 +91,7 @@ class JoinedBodies(BodyFiles):
 
 
 class BodyFolder(BodyFiles):
-    """One file per message in a new or empty folder, with the index `index.jsonl`."""
+    """Writes one file per message into a new or empty folder, with the index `index.jsonl`."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -124,7 +124,7 @@ class BodyFolder(BodyFiles):
 
 
 def open_body_files(target: Path, *, is_folder: bool, force: bool) -> BodyFiles:
-    """Return the destination of bodies.
+    """Return the writer for bodies to a file or a folder.
 
     Raises `FileExistsError` if the folder is not empty, or the file exists and `force` is false.
     """

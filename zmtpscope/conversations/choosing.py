@@ -24,8 +24,11 @@ MAX_CONNECTIONS = 100_000
 
 @dataclass(frozen=True)
 class Chosen:
-    """Conditions that must all hold. `peer` is an identity: it selects the connections on which a side has it, from
-    the record that contains it."""
+    """Which records to select; all conditions must hold.
+
+    `peer` is an identity. It selects the connections on which a side announced it, from the record with the identity
+    on.
+    """
 
     conns: frozenset[int] = frozenset()
     peer: str | None = None
@@ -41,7 +44,7 @@ class Chosen:
 
 @dataclass
 class Choosing:
-    """Selects records of a run, in order."""
+    """Selects the records of a run that `chosen` describes. Pass its batches in order."""
 
     chosen: Chosen
     options: Options
@@ -78,7 +81,7 @@ class Choosing:
         return Batch(batch.files, runs, [], [each for each in batch.records if self._is_behind(self._of_peer, each)])
 
     def _behind(self, run: MessageTable) -> MessageTable | None:
-        """Return the messages of a run after the record with the identity."""
+        """Return the messages that come after the record with the identity of the peer, or None if there are none."""
         since = None if run.stream.conn is None else self._of_peer.get(run.stream.conn)
         if since is None:
             return None

@@ -27,7 +27,8 @@ Values = dict[str, Any]
 
 @dataclass
 class Following:
-    """Selects the records of a run, in order."""
+    """Selects the messages of a run that `followed` describes, with subscriptions, gaps and ends. Pass its batches in
+    order."""
 
     followed: Chosen
     options: Options
@@ -39,8 +40,10 @@ class Following:
     """Open connections with a selected record."""
 
     def records(self, batch: Batch) -> Iterator[tuple[Values, bool]]:
-        """Yield records in the format of JSON lines, each with a flag: False for a record that only identifies a
-        peer."""
+        """Yield records as dicts with the values of JSON lines.
+
+        The flag of each is False if the record only identifies a peer and should not be printed.
+        """
         told = self._selected(batch)
         chosen = {id(record) for record in told.records}
         told.records = [
@@ -109,7 +112,8 @@ LONGEST_NAME = 256
 
 
 class Names:
-    """Names of topics, connections and peers in all batches passed to `feed`, spelled as in records."""
+    """Collects the names of all topics, connections and peers, as they are written in records, to suggest one for a
+    wrong name."""
 
     def __init__(self) -> None:
         self.identities: set[str] = set()

@@ -1,9 +1,9 @@
-"""Select a request and its reply on all hops through brokers, batch by batch.
+"""Select a request and its reply on all connections (hops) through brokers, batch by batch.
 
 A broker adds addresses before a request and leaves its frames unchanged (28/REQREP). So a message is a hop of the
 request if it ends with the same frames, on another connection and before the reply. The reply of a hop is the first
-message back on its connection with the same addresses; or, if a broker replaced the addresses, the message that ends
-with the frames of the reply.
+later message in the other direction with the same addresses. If a broker replaced the addresses, it is the message that
+ends with the frames of the reply.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class _Message(NamedTuple):
 
 @dataclass
 class _Hop:
-    """`side` sends the request; `front` are the address frames before it."""
+    """The request on one connection: side `side` sent it with the address frames `front`. `is_answered`: its reply was
+    found."""
 
     side: int | None
     front: Frames
@@ -54,7 +55,7 @@ class _Hop:
 
 @dataclass
 class RequestHops:
-    """Selects all hops of the first message in packet `packet`."""
+    """Selects all hops of a request, the first message in packet `packet`, and of its reply."""
 
     packet: int
     options: Options
@@ -66,7 +67,7 @@ class RequestHops:
     _hop_packets: set[tuple[int | None, int]] = field(default_factory=set)
 
     def batch(self, batch: Batch) -> Batch:
-        """Return the hops in a batch, and other records of the same connections until the reply."""
+        """Return a batch with the hops of the request, and the other records of their connections until the reply."""
         messages = () if self._is_over else _messages(batch, self.options)
         told = {"connection"} if self._is_over else PLACES
         hops = [hop for message in messages for hop in self._of(message)]
@@ -82,7 +83,8 @@ class RequestHops:
         return conn in self._hops
 
     def _of(self, message: _Message) -> Iterator[_Message]:
-        """Yield the messages that this message proves to be hops: itself, or earlier possible replies."""
+        """Yield the messages that become known as hops by this message: itself, or earlier messages that may be its
+        replies."""
         if self._is_over:
             return
         conn, side = message.place

@@ -24,7 +24,10 @@ Values = dict[str, Any]
 
 
 class ConversationText:
-    """Writes a conversation as text. `form` is one of `option_texts.BODY_FORMS`. `paint` colours a text in a style."""
+    """Writes a conversation as text. `form` is one of `option_texts.BODY_FORMS`.
+
+    `paint` returns a text in the colours of a style.
+    """
 
     def __init__(self, clock: Clock, form: str, paint: Callable[[str, str], str]) -> None:
         self.clock = clock
@@ -34,7 +37,7 @@ class ConversationText:
         self._introduced: set[int] = set()
 
     def learn(self, values: Values) -> None:
-        """Take names of peers from any record, including records outside the conversation."""
+        """Store the names of peers from any record, also from records that do not belong to the conversation."""
         self._sides_of(values)[values["side"]].learn(values["socket_type"], values["identity"])
 
     def lines(self, values: Values) -> Iterator[str]:
@@ -124,7 +127,7 @@ def _address(values: Values, which: str) -> str:
 
 
 def _message(values: Values) -> str:
-    """Write `message of 2 frames, 7 octets (likely)`."""
+    """Describe a message in a heading: `message of 2 frames, 7 octets (likely)`."""
     names = {"data": "message", "encrypted": "encrypted message", "subscribe": "SUBSCRIBE", "cancel": "CANCEL"}
     name = names.get(values["kind"], values["kind"])
     if values["kind"] in ("subscribe", "cancel"):
@@ -138,7 +141,7 @@ def _message(values: Values) -> str:
 
 
 def _numbered(number: int, lines: Iterable[str], about: str) -> Iterator[str]:
-    """Yield the lines of a frame: the number before the first, `about` in parentheses after it."""
+    """Yield the lines of a frame, with its number before the first line and `about` in parentheses after it."""
     front = f"{number:>4}  "
     for line in lines:
         yield (front + line).rstrip()

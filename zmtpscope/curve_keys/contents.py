@@ -46,7 +46,10 @@ TAIL = 64
 
 @dataclass(slots=True, repr=False)
 class Certificate:
-    """The keys of one `curve` section so far, and the line number of the last key."""
+    """The keys read so far from the `curve` section of a certificate, and the line number of the last one.
+
+    `is_wrong`: a key of the section is invalid.
+    """
 
     public: bytes | None = None
     secret: bytes | None = None
@@ -78,7 +81,8 @@ class Contents:
         self._news = 0
 
     def add(self, octets: bytes) -> bool:
-        """Add octets; return whether they contain new keys. An incomplete line is kept until its end arrives."""
+        """Parse more octets of the file; return whether they contain new keys. An incomplete line is kept until its end
+        arrives."""
         news = self._news
         self.octets += len(octets)
         self.tail = (self.tail + octets[-TAIL:])[-TAIL:]
@@ -108,7 +112,8 @@ class Contents:
             self.problems.append(f"{where}: {text}")
 
     def newest_shared(self, behind: int) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (C', k) of the CURVE_SHARED lines after line `behind`, newest first."""
+        """Yield (C', k) of the CURVE_SHARED lines after line number `behind`, newest first: client transient key and
+        shared key."""
         for line in reversed(self._shared):
             if line.number <= behind:
                 break
@@ -116,7 +121,8 @@ class Contents:
                 yield line.public, line.value
 
     def server_lines(self) -> list[KeyLine]:
-        """Return the lines and certificates with verified long-term keys of servers."""
+        """Return the lines and certificates with long-term keys of servers. A secret in them was checked against its
+        public key."""
         lines = self._server_lines.copy()
         for certificate in self._certificates:
             if certificate.secret is not None:

@@ -29,11 +29,11 @@ TOO_LARGE = f"the file is larger than {LARGEST_FILE >> 20} MiB"
 
 
 class KeyFileError(Exception):
-    """A key file cannot be read at all. `str()` is one line for people."""
+    """A key file cannot be read at all. `str()` is one line for users."""
 
 
 class Place(NamedTuple):
-    """A reading position: the number of readings from the start of the file, and the line number."""
+    """A position in a key file: a line number, and how often the file was read again from its start."""
 
     readings: int
     line: int
@@ -43,7 +43,7 @@ START = Place(0, 0)
 
 
 class KeyFile:
-    """One key file and the reading position. `path` None: standard input."""
+    """One key file, of which new lines can be read later. If `path` is None, it is standard input."""
 
     contents: Contents
     _status: os.stat_result
@@ -60,8 +60,10 @@ class KeyFile:
             raise KeyFileError(f"{self.name}: {_reason(error)}") from None
 
     def lines_of(self, client_transient: bytes) -> tuple[KeyLine, ...]:
-        """Return the lines of the connection with this C'. A line whose secret c' does not belong to C' is dropped
-        and reported."""
+        """Return the lines for the connection with the client transient key C'.
+
+        A line whose secret c' does not belong to C' is reported and ignored.
+        """
         lines = self.contents.connections.get(client_transient, ())
         kept = tuple(line for line in lines if not _is_of_another_key(line))
         if len(kept) < len(lines):
@@ -82,7 +84,7 @@ class KeyFile:
         return self.contents.newest_shared(behind.line if behind.readings == self.readings else 0)
 
     def problems(self) -> list[str]:
-        """Return the sentences about unusable lines, at most a fixed number."""
+        """The sentences about lines that cannot be used, up to a maximum number."""
         contents = self.contents
         problems = contents.problems.copy()
         if contents.untold_problems:
@@ -128,7 +130,7 @@ class KeyFile:
         return not self.contents.has_equal_keys(before)
 
     def _has_only_grown(self, path: Path, status: os.stat_result) -> bool:
-        """Whether the octets before the reading position are unchanged, as far as the last `TAIL` show."""
+        """Whether a changed file only has new octets at its end. Of the octets before, the last `TAIL` are compared."""
         place = (status.st_dev, status.st_ino)
         if place != (self._status.st_dev, self._status.st_ino) or status.st_size <= self.contents.octets:
             return False
@@ -169,7 +171,7 @@ class KeyFile:
 
 
 class HandedLines(KeyFile):
-    """Key log lines that the program adds while a capture grows, instead of a file.
+    """Key log lines that come from the program itself, not from a file, while it records its own traffic.
 
     Lines after the first `MAX_LINES` are discarded.
     """
@@ -210,7 +212,7 @@ def _pieces(file: BinaryIO, octets: int) -> Iterator[bytes]:
 
 
 def _is_of_another_key(line: KeyLine) -> bool:
-    """Whether the secret c' certainly does not belong to C'."""
+    """Whether the secret c' of a line certainly does not belong to its public key C'."""
     return line.label == CLIENT_TRANSIENT and line.value is not None and public_key(line.value) != line.public
 
 

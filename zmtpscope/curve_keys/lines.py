@@ -45,7 +45,7 @@ def key_from_text(text: bytes) -> bytes | None:
 class KeyLine:
     """A line of a key log, or the keys of a certificate in the same form.
 
-    `public` is C', or S for the two labels of server keys. `value` is the secret, or S' of SERVER_PUBLIC_TRANSIENT;
+    `public` is C', or S in the two labels for server keys. `value` is the secret, S' for SERVER_PUBLIC_TRANSIENT, or
     None for SERVER_PUBLIC. `server` is S if a CLIENT_TRANSIENT line contains it. `number` counts the lines of the file
     from 1, and is ignored in comparisons.
     """
@@ -75,7 +75,7 @@ def property_of(line: bytes) -> tuple[bytes, bytes] | None:
 
 
 def looks_like_a_key_line(line: bytes) -> bool:
-    """Whether a line begins as a key line does, in upper or lower case."""
+    """Whether a line begins with the prefix of a key line, in upper or lower case."""
     return line[:6].upper() == b"CURVE_"
 
 
@@ -83,7 +83,8 @@ WANTS = {CLIENT_TRANSIENT: "2 or 3 keys", SERVER_PUBLIC: "1 key"}
 
 
 def key_line(label: str, fields: list[bytes], number: int) -> KeyLine | None:
-    """Parse the fields of a key line, which a comment may follow; None if they do not fit the label."""
+    """Parse a key line that was split into label and fields, perhaps with a comment; None if the fields do not fit the
+    label."""
     public = key_from_text(fields[1]) if len(fields) > 1 else None
     if public is None:
         return None
@@ -105,7 +106,7 @@ def key_line(label: str, fields: list[bytes], number: int) -> KeyLine | None:
 
 
 def build_key_line(line: KeyLine) -> bytes:
-    """Write keys in hex, with the line end. `key_line` parses it."""
+    """Return a key line with its keys in hex, ending with a newline. `key_line` parses it again."""
     keys = [key.hex() for key in (line.public, line.value, line.server) if key is not None]
     if line.label == SERVER_PUBLIC:
         keys.append("-")

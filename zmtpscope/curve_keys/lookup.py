@@ -21,7 +21,7 @@ from zmtpscope.zmtp import z85
 
 
 class ServerKey(NamedTuple):
-    """The long-term key of a server: S, and the secret s if known."""
+    """The long-term key pair of a server: public key S, and secret s or None."""
 
     public: bytes
     secret: bytes | None
@@ -31,7 +31,7 @@ class ServerKey(NamedTuple):
 
 
 class ClientTransient(NamedTuple):
-    """The secret c' of a client, and the server's S if the line contains it."""
+    """The transient secret c' of a client, and the public server key S if the same line contains it."""
 
     secret: bytes
     server: bytes | None
@@ -42,9 +42,9 @@ class ClientTransient(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConnectionSecrets:
-    """The keys of the connection with one C', in the order of files and lines.
+    """All keys for the connection with one C', in the order of files and lines.
 
-    Each c' was verified to belong to C'. The keys k, s', S' and K are proven only when a box opens with them.
+    Each c' was verified to belong to C'. The keys k, s', S' and K are proven only when one decrypts a box.
     """
 
     shared: tuple[bytes, ...]
@@ -60,7 +60,8 @@ class ConnectionSecrets:
 
 
 class KeysMark(NamedTuple):
-    """A generation of `Keys`, and for each file a digest and the number of readings from its start."""
+    """A state of `Keys` to continue from: its generation, and for each file how often it was read, and a digest of its
+    contents."""
 
     generation: int
     files: list[tuple[int, bytes]]
@@ -106,7 +107,8 @@ class Keys:
         return KeysMark(self.generation, [(file.readings, file.contents.digest()) for file in self._files])
 
     def resume(self, mark: KeysMark) -> None:
-        """Continue at the other's generation if the files have equal keys, otherwise at the next one."""
+        """Continue from the state of another `Keys`: with its generation if the files contain the same keys, otherwise
+        with the next one."""
         is_same = len(mark.files) == len(self._files)
         for file, (readings, digest) in zip(self._files, mark.files, strict=False):
             is_same_file = file.contents.digest() == digest
@@ -115,9 +117,9 @@ class Keys:
         self.generation = mark.generation + (not is_same)
 
     def secrets_for(self, client_transient: bytes) -> ConnectionSecrets | None:
-        """Return all keys of the connection with this C', or None if no line names it.
+        """Return all keys for the connection with the client transient key C', or None if no line contains C'.
 
-        A c' that does not belong to C' is left out and reported.
+        A c' that does not belong to C' is reported and left out.
         """
         if not any(client_transient in file.contents.connections for file in self._files):
             return None
@@ -138,15 +140,15 @@ class Keys:
 
     @property
     def server_keys(self) -> list[ServerKey]:
-        """Return each S once, with s if any file contains it. Pairs were verified.
+        """Return each server key S once, with its secret s if any file contains it. Pairs were verified.
 
-        The secret of any certificate counts as a server's, because certificates do not name their side.
+        The secret of any certificate counts as that of a server, because certificates do not name their side.
         """
         return self._server_keys
 
     @property
     def names_connections(self) -> bool:
-        """Whether any line belongs to a single connection. Without one, no message can be decrypted."""
+        """Whether any line is for a single connection. Otherwise no message can be decrypted."""
         return any(file.contents.connections for file in self._files)
 
     def places(self) -> list[Place]:
@@ -156,8 +158,8 @@ class Keys:
         """Return (C', k) of at most `limit` CURVE_SHARED lines, newest first, for captures that start inside a
         connection.
 
-        Lines of several files alternate. `behind` is an earlier result of `places`: only newer lines are returned, and
-        all lines of a file that was replaced.
+        The files take turns. `behind` is an earlier result of `places`: only newer lines are returned, but all lines of
+        a file that was replaced.
         """
         starts = behind or [START] * len(self._files)
         turns = zip_longest(*map(KeyFile.newest_shared, self._files, starts))
@@ -179,10 +181,11 @@ class Keys:
 
     @property
     def problems(self) -> list[str]:
-        """Return a sentence for each unusable line, with file and line number, and for each file without keys.
+        """Return a sentence for each line that cannot be used, with file and line number, and for each file without
+        keys.
 
         At most `MAX_PROBLEM_LINES` lines per file are listed, then the number of the others. No sentence repeats the
-        contents of a line. File names are unchanged: escape them before printing to a terminal.
+        contents of a line. File names are not escaped: do so before printing to a terminal.
         """
         return [problem for file in self._files for problem in file.problems()]
 

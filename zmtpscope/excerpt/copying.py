@@ -17,8 +17,10 @@ from zmtpscope.words import counted
 
 
 def copy_packets(paths: Sequence[str], wanted: WantedPackets, file: OutputFile) -> Iterator[int]:
-    """Write the wanted packets with their comments. Yields the number of packets so far, at least once. Raises
-    `CaptureError`."""
+    """Write the wanted packets, with their comments, to `file`. Yield the number written so far, from time to time.
+
+    Raises `CaptureError`.
+    """
     file.write(section_header("packets selected by zmtpscope; its findings are packet comments"))
     known, interfaces, count = wanted.packets, dict[int, int](), 0
     segmenter = Segmenter() if wanted.lifetimes or wanted.ranges else None
@@ -35,7 +37,8 @@ def copy_packets(paths: Sequence[str], wanted: WantedPackets, file: OutputFile) 
 
 
 def shortcomings(wanted: WantedPackets, copied: int) -> Iterator[str]:
-    """Yield warnings about an excerpt of `copied` packets, each to follow the file name in a sentence."""
+    """Yield warnings about an excerpt of `copied` packets, worded to follow the file name: `lacks
+    handshakes -> ...`."""
     if wanted.connection_without_greeting is not None:
         how = f"take connections whole, as with -Y 'conn == {wanted.connection_without_greeting}'"
         yield f"lacks handshakes -> to read it again with zmtpscope, {how}"
@@ -71,7 +74,7 @@ def _of_connections(block: SegmentBlock, wanted: WantedPackets) -> Int64:
 
 
 def _blocks(packets: PacketBlock, rows: Int64, wanted: WantedPackets, interfaces: dict[int, int]) -> Iterator[bytes]:
-    """Yield pcapng packet blocks, each after the interface block of its link type."""
+    """Yield the pcapng blocks of the wanted `rows`. Before the first packet of a link type comes an interface block."""
     columns = (packets.links, packets.starts, packets.stops, packets.missing, packets.times, packets.references)
     for link, start, stop, missing, time, reference in zip(*(each[rows].tolist() for each in columns), strict=True):
         if link not in interfaces:

@@ -1,5 +1,8 @@
-"""Collect the packets of records: the packets that carry the octets of a record, the packets that a finding names, and
-all packets of a connection record."""
+"""Collect the packets of selected records.
+
+They are the packets that carry the octets of a record, packets and records that a finding names, and all packets of a
+selected connection.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ LINE_WEIGHT = 100
 
 
 class Comments:
-    """Comments of packets, by packet reference (`segments.FILE_SHIFT`)."""
+    """Collects the comments of packets, by packet reference (`segments.FILE_SHIFT`)."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -40,7 +43,10 @@ class Comments:
         self._left_out: dict[int, int] = {}
 
     def add(self, reference: int, item: Record | MessageTable | FrameTable, index: int, words: RowWords | None) -> None:
-        """Add a line about an item. For a row of a table, `index` is its row and `words` formats it."""
+        """Add a line that describes `item` to the comment of the packet `reference`.
+
+        If `item` is a table, `index` is the row to describe, and `words` formats it.
+        """
         lines = self._lines.get(reference)
         if self.is_full:
             return
@@ -88,14 +94,14 @@ class PacketRange(NamedTuple):
 
 
 class Lifetime(NamedTuple):
-    """A time span (ns since the epoch) in which all packets of a connection are wanted."""
+    """The time range (ns since 1970) of a connection, all of whose packets are copied."""
 
     start: int
     end: int
 
 
 class WantedPackets:
-    """Packets of the records in batches read with `Options.details`."""
+    """Collects the packets to copy, from the batches of an analyser with `Options.details`."""
 
     def __init__(self, options: Options) -> None:
         self.comments = Comments(options)
@@ -116,7 +122,7 @@ class WantedPackets:
         self._files: dict[str | None, int] = {}
 
     def feed(self, batch: Batch) -> None:
-        """Add the packets of records, and note the ids of records that findings name."""
+        """Add the packets of the records in a batch, and remember the records to which findings refer."""
         self._learn_files(batch.files)
         for record in batch.records:
             self._add_record(record)
@@ -133,7 +139,7 @@ class WantedPackets:
                 self.comments.add(packet, run, row, words)
 
     def find(self, batch: Batch) -> None:
-        """Add the packets of records that findings name. Call it for all batches again, after `feed`."""
+        """Add the packets of records to which findings refer. Call it for all batches again, after `feed`."""
         self._learn_files(batch.files)
         for record in batch.records:
             values = record.values
@@ -153,13 +159,15 @@ class WantedPackets:
 
     @property
     def connection_without_greeting(self) -> int | None:
-        """A connection with copied records but without its greeting, so that the excerpt cannot be parsed as ZMTP;
-        or None."""
+        """The number of a connection with copied records but without its greeting, or None.
+
+        zmtpscope could not recognise this connection as ZMTP in the excerpt.
+        """
         return min(self._recorded - self._greeted, default=None)
 
     @property
     def packets(self) -> Int64:
-        """Return sorted references of single packets."""
+        """Return the sorted references of packets that were added one by one, not as a `PacketRange`."""
         return np.unique(np.frombuffer(self._packets, np.int64)) if self._packets else np.empty(0, np.int64)
 
     # -- records -----------------------------------------------------------------------------------------------------

@@ -15,5 +15,5 @@ FINDINGS: dict[str, FindingKind] = {kind.id: kind for part in PARTS for kind in 
 
 
 def detail_of(id_: str, text: str) -> str:
-    """Return the part of a finding's text after the sentence that all findings of its kind share, or ""."""
+    """Return the details in a finding's text, which follow the sentence of its id, or ""."""
     return text.removeprefix(FINDINGS[id_].text).removeprefix(": ")

@@ -9,9 +9,12 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warn", "note", "chat")
 
 
 class FindingKind(NamedTuple):
-    """A kind of finding. `text` is a sentence without its full stop, so that details can follow; `hint` is the
-    remedy. `section` names a specification (at rfc.zeromq.org, except TCP) and its section. If implementations are
-    the only source, it names a page of docs/protocol."""
+    """The declaration of a finding id. `text` is a sentence without its full stop, so that details can follow; `hint`
+    is the remedy.
+
+    `section` names a specification (at rfc.zeromq.org, except TCP) and its section. If only implementations show the
+    rule, it names a page of docs/protocol.
+    """
 
     id: str
     severity: Severity
@@ -24,5 +27,5 @@ HABITS = frozenset({"CURVE-10", "CURVE-11", "ZMTP31-PING-05"})
 
 
 def is_habitual(severity: str, id_: str) -> bool:
-    """Whether a finding is a normal event or a habit of libzmq, shown only on request."""
+    """Whether a finding is shown only on request: it is a normal event (chat), or a habit of libzmq."""
     return severity == "chat" or id_ in HABITS

@@ -55,7 +55,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load the sockets on first use, since the capture process does not need them."""
+    """Import the sockets when they are first used, since the capture process does not need them."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES.get(name, "zmtpscope.zmtp.peer")), name)

@@ -1,4 +1,4 @@
-"""Captures that still grow: our own, and files or pipes that another tool writes."""
+"""Captures that still grow: captures of this process, and files or pipes that another tool writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRACE = 1.0
 
 
 class OwnCapture:
-    """Our own capture, which starts before the modules that read it are loaded.
+    """A capture on interfaces, which starts before the modules that read it are loaded.
 
     `copy` receives the packets as they are written. Raises `CaptureRefused` when created.
     """
@@ -36,14 +36,15 @@ class OwnCapture:
 
     @cached_property
     def captures(self) -> Captures:
-        """Blocks of packets, for a single iteration that lasts as long as the capture."""
+        """The packets of the capture in blocks, as `Captures`; iterate once, as long as the capture lasts."""
         from zmtpscope.capture import follow_captures  # loads numpy, so only after the capture has started
         from zmtpscope.live.capture.following import SessionFollow
 
         return follow_captures(SessionFollow(self._session, self._settings, self._copy))
 
     def stop(self) -> None:
-        """End the iteration after the packets written so far. Signal handlers and other threads may call this."""
+        """Stop capturing. The iteration ends after the packets written so far. Signal handlers and other threads may
+        call this."""
         self._session.stop()
 
     @property
@@ -58,11 +59,12 @@ class OwnCapture:
 
     @property
     def failure(self) -> str | None:
-        """Why the capture ended early."""
+        """The reason why the capture ended early, or None."""
         return self._status.failure
 
     def opening_lines(self) -> list[str]:
-        """Return source and engine, and that a pipe waits for its reader."""
+        """Return lines for the user at the start: interfaces and engine, and whether a pipe still waits for
+        its reader."""
         engine, others = self._status.engine, self._status.passed_over
         how = f" with {engine} ({'; '.join(others)})" if others else ""
         lines = [f"capturing on {self.title}{how}; Ctrl-C stops"]
@@ -71,12 +73,13 @@ class OwnCapture:
         return lines
 
     def news(self) -> list[str]:
-        """Return lines about events since the last call, for example that an interface went down."""
+        """Return lines for the user about events since the last call, for example that an interface went down."""
         notices = self._status.notices
         return [notices.popleft() for _ in range(len(notices))]
 
     def closing_lines(self) -> list[str]:
-        """Return the number of packets, losses, the end of the reader of a pipe, and the `failure`."""
+        """Return lines for the user at the end: number of packets, losses, whether the reader of a pipe ended, and the
+        `failure`."""
         packets, freezes = self.captures.statistics.packets, self._status.freezes
         full = f"; the kernel's buffer was full {counted(freezes, 'time')}" if freezes else ""
         lines = [*self.news(), f"{counted(packets, 'packet')} captured on {self.title}, {self.dropped} dropped{full}"]
@@ -87,14 +90,14 @@ class OwnCapture:
         return lines if self.failure is None else [*lines, self.failure]
 
     def close(self) -> None:
-        """Remove the files unless the user asked for them."""
+        """Remove the capture files, unless the user chose their name."""
         self._session.close()
         if self._copy is not None:
             self._copy.close()
 
 
 class ForeignCapture:
-    """A file or standard input ("-") that another tool writes. At most `packets` packets are read."""
+    """A growing file or standard input ("-") that another tool writes. At most `packets` packets are read."""
 
     written_files: Sequence[CaptureFile] = ()
     failure: str | None = None
@@ -114,13 +117,13 @@ class ForeignCapture:
         return sum(self.captures.statistics.dropped().values())
 
     def opening_lines(self) -> list[str]:
-        """Report a file that does not exist yet."""
+        """Return a line for the user if the file does not exist yet."""
         if self.title == "-" or os.path.exists(self.title):
             return []
         return [f"{self.title} does not exist yet; waiting for it, Ctrl-C stops"]
 
     def news(self) -> list[str]:
-        """Return nothing: the other tool prints its own messages."""
+        """Return no lines: the other tool prints its own messages."""
         return []
 
     def closing_lines(self) -> list[str]:

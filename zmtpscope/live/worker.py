@@ -1,4 +1,4 @@
-"""Blocking calls in a thread that does not delay the end of the program."""
+"""A thread for blocking calls that does not delay the end of the program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 class Worker:
     """A thread that makes one call after the other.
 
-    Unlike an executor's threads, a call that still blocks does not delay the end of the program.
+    Unlike a call in an executor's thread, a call that still blocks does not delay the end of the program.
     """
 
     def __init__(self, name: str) -> None:
@@ -28,7 +28,7 @@ class Worker:
             work()
 
     def close(self) -> None:
-        """End the thread after the calls made so far."""
+        """End the thread after the calls submitted so far."""
         self._calls.put(None)
 
     async def call(self, function: Callable[[], Result]) -> Result:

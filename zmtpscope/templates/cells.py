@@ -31,8 +31,10 @@ Shown = Callable[[Any], str]
 
 
 def shown_by(operand: Operand, clock: Clock) -> Shown:
-    """Return a function that writes a field's values. `clock` formats times; fields with Wireshark names look as in
-    tshark."""
+    """Return a function that formats the values of a field as text. `clock` formats times.
+
+    Fields with names of Wireshark have the format of tshark.
+    """
     field = described(operand)
     if isinstance(operand, Applied):
         return FORMS[operand.type]
@@ -55,7 +57,7 @@ def octets(value: bytes) -> str:
 
 
 def seconds(time: int) -> str:
-    """Write seconds with nine decimals."""
+    """Format a time (ns) as seconds with nine decimals."""
     sign, time = ("-", -time) if time < 0 else ("", time)
     return f"{sign}{time // SECOND}.{time % SECOND:09}"
 
@@ -65,7 +67,7 @@ def date(time: int) -> str:
 
 
 def member(value: Any) -> str:
-    """Return a value inside a payload: text unchanged, other types as JSON."""
+    """Format a value inside of a decoded payload: text unchanged, other types as JSON."""
     if isinstance(value, str):
         return safe_text(value.replace("\\", "\\\\"))
     if isinstance(value, bytes):
@@ -121,8 +123,10 @@ class Remembered(dict[Any, str]):
 
 
 class Cells:
-    """Formats the values of `operand`, one cell per row. `moves`: the text depends on the previous row, not only on
-    the value."""
+    """Formats the values of a field (`operand`) as text, one cell per row.
+
+    `moves`: the text depends on the previous row, for example the time since then, so it cannot be cached.
+    """
 
     def __init__(self, operand: Operand, shown: Shown, separators: Separators, *, moves: bool) -> None:
         self.operand = operand
@@ -140,7 +144,7 @@ class Cells:
         return self._separators.written(map(self._shown, self.operand.values(record))) or ""
 
     def of_rows(self, columns: RowColumns[Any], start: int | None) -> list[str]:
-        """Return the cells of rows; `start` is the time of the first packet of the run."""
+        """Return the cells of all rows; `start` is the time (ns) of the first packet of the run, or None."""
         rows = Rows(columns, start)
         column = self._column(rows)
         if column is not None:
@@ -150,7 +154,7 @@ class Cells:
         return [self.of_record(rows.known | dict(zip(names, each, strict=True))) for each in values]
 
     def _column(self, rows: Rows) -> Column | None:
-        """Return the column with the values, if they are in a single column."""
+        """Return the column that contains the values, or None if they are in several columns."""
         operand = self.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None

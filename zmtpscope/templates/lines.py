@@ -21,7 +21,7 @@ ROWS = 1 << 16
 
 
 class TemplateLines:
-    """Formats the records of a run. `first_time()` is the time of the first packet."""
+    """Formats the records of a run with a template. `first_time()` returns the time (ns) of the first packet."""
 
     def __init__(
         self, template: Template, clock: Clock, options: Options, first_time: Callable[[], int | None]
@@ -70,8 +70,10 @@ class TemplateLines:
         return len(self.template.texts) + len(self.template.operands)
 
     def _chunks(self, order: Arrangement) -> Iterator[tuple[int, int]]:
-        """Yield (low, high) ranges of message rows to format at once. If a line depends on the line before it, a
-        range contains no other record between its rows."""
+        """Yield ranges (low, high) of message rows to format at once.
+
+        If a line depends on the line before it, no record of another type may lie between the rows of a range.
+        """
         count = len(order.places)
         edges = {*range(0, count, ROWS), count}
         if self._moves:

@@ -39,10 +39,10 @@ class Separators(NamedTuple):
     header: bool = False
 
     def written(self, values: Iterable[str]) -> str | None:
-        """Join the escaped values of a field, in quotes; None if there are no values and no quotes.
+        """Join the values of a field to one text, escaped and quoted; None if there are no values and no quotes.
 
-        Inside quotes, a quote is doubled. Without quotes, a separator in the text is preceded by a backslash. In double
-        quotes (CSV), text that would be a formula is preceded by an apostrophe.
+        Inside quotes, a quote is doubled. Without quotes, a separator in the text gets a backslash before it. In double
+        quotes (CSV), text that a spreadsheet would take for a formula gets an apostrophe.
         """
         shown = list(values)
         if not shown:
@@ -64,7 +64,7 @@ class Separators(NamedTuple):
 
 
 def parse_separators(options: Iterable[str]) -> Separators:
-    """Parse the separator settings; the last of repeated ones counts. Raises `ValueError` with a message for users."""
+    """Parse the settings of `-E`; if one is repeated, the last counts. Raises `ValueError` with a message for users."""
     found: dict[str, str | bool] = {}
     for option in options:
         name, equals, value = option.partition("=")
@@ -90,9 +90,10 @@ _EVERYWHERE = {field.name for field in COMMON}
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A line format: `texts[0]`, the values of `operands[0]`, `texts[1]` and so on. The last text ends with a newline.
+    """A line format: `texts[0]`, the values of the field `operands[0]`, `texts[1]` and so on. The last text ends with a
+    newline.
 
-    `header` is printed before all lines. `separators` join several values of an operand.
+    `header` is printed before all lines. `separators` join several values of a field.
     """
 
     texts: tuple[str, ...]
@@ -106,14 +107,17 @@ class Template:
 
     @property
     def records(self) -> frozenset[str]:
-        """Record types that get a line: the ones with a field of the template that not all types have; without such
-        a field, all."""
+        """The record types for which a line is printed.
+
+        A type has a line if it has a field of the template that not all types have. If the template has no field of
+        this kind, all types have lines.
+        """
         own = [field for field in map(described, self.operands) if not _EVERYWHERE.issuperset(field.reads)]
         return frozenset().union(*(field.records for field in own)) if own else frozenset(RECORDS)
 
 
 def of_fields(names: Iterable[str], separators: Separators) -> Template:
-    """Make the template of `-e NAME -e NAME`. Raises `FilterError`."""
+    """Return the template of `-T fields -e NAME -e NAME`. Raises `FilterError`."""
     operands = tuple(map(operand_of, names := list(names)))
     texts = ("", *[separators.separator] * (len(operands) - 1), "\n")
     header = separators.separator.join(names) + "\n" if separators.header else None
@@ -157,7 +161,8 @@ def parse_template(text: str) -> Template:
 
 
 def _operand_within(text: str, start: int, stop: int) -> Operand:
-    """Parse an operand of a template. Errors point into the whole text."""
+    """Parse a field name within the text of a template, from `start` to `stop`. Errors contain positions in the whole
+    text."""
     try:
         return operand_of(text[start:stop])
     except FilterError as error:

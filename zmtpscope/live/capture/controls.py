@@ -13,7 +13,7 @@ CHUNK = 1 << 16
 
 
 class Controls:
-    """The end of the capture process. Only `settings` and `send_last` block."""
+    """The capture process's ends of the two pipes to its parent. Only `settings` and `send_last` block."""
 
     def __init__(self, incoming: int, outgoing: int) -> None:
         self.incoming = incoming
@@ -24,11 +24,11 @@ class Controls:
         self.is_stopped = False
 
     def stop(self) -> None:
-        """Stop the capture after a signal that the parent did not send."""
+        """Make `commands` return `stop`, after a signal that the parent did not send."""
         self.is_stopped = True
 
     def settings(self) -> CaptureSettings:
-        """Read the first line. Raises `EOFError` if the input ends before it."""
+        """Read the settings from the first line of the parent. Raises `EOFError` if the input ends before it."""
         while b"\n" not in self._input:
             more = os.read(self.incoming, CHUNK)
             if not more:
@@ -40,7 +40,7 @@ class Controls:
         return CaptureSettings.from_json(line)
 
     def commands(self) -> list[list[str]]:
-        """Return the words of each command since the last call."""
+        """Return the commands that arrived since the last call, each as a list of words."""
         with contextlib.suppress(BlockingIOError):
             more = os.read(self.incoming, CHUNK)
             self.is_gone = self.is_gone or not more
@@ -49,7 +49,7 @@ class Controls:
         return [line.decode().split() for line in lines]
 
     def send(self, values: dict[str, Any]) -> bool:
-        """Send values; return False, without sending, while the parent has not read the previous line."""
+        """Send a report to the parent. If the parent has not read the previous one, send nothing and return False."""
         if not self._flush():
             return False
         self._output = json.dumps(values).encode() + b"\n"
@@ -61,7 +61,7 @@ class Controls:
         self.send(values)
 
     def _flush(self) -> bool:
-        """Return whether all output was written."""
+        """Write the rest of the last report to the pipe. Return whether the pipe took all of it."""
         try:
             while self._output:
                 self._output = self._output[os.write(self._outgoing, self._output) :]

@@ -28,7 +28,7 @@ ENGINES = (*SOCKETS, *TOOLS, *ON_REQUEST)
 
 
 class OpenSource(NamedTuple):
-    """An open packet source, the name of its engine, and why earlier engines failed."""
+    """An open source of packets: the name of its engine, and the reasons why earlier engines did not work."""
 
     engine: str
     source: PacketSource
@@ -36,7 +36,7 @@ class OpenSource(NamedTuple):
 
 
 def enter_namespace(settings: CaptureSettings) -> None:
-    """Enter the network namespace of the settings, if any. Raises `CannotCapture`."""
+    """Move this process into the network namespace of the settings, if they name one. Raises `CannotCapture`."""
     if settings.netns is None:
         return
     try:
@@ -85,9 +85,9 @@ def _open(name: str, settings: CaptureSettings) -> PacketSource:
 
 
 def _without_rights(settings: CaptureSettings, why: str) -> CannotCapture | None:
-    """Return the error if privileges are missing, with a hint of one command a line.
+    """Return the error if the process lacks privileges, otherwise None. Its hint has one shell command per line.
 
-    If the user selected the engine, it contains the engine's own error `why`.
+    If the user selected an engine, the error contains the reason `why` of that engine.
     """
     missing = missing_rights(
         settings.command,

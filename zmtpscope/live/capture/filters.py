@@ -17,7 +17,8 @@ from zmtpscope.live.capture.interfaces import CISCO_HDLC, ETHERNET, RAW_IP, inte
 
 
 class Instruction(NamedTuple):
-    """Classic BPF (struct sock_filter): code, instructions to skip if true and if false, a number."""
+    """An instruction of classic BPF (struct sock_filter): code, instructions to skip if true and if false, and a
+    number."""
 
     code: int
     jt: int
@@ -47,7 +48,7 @@ HOW_TO_GET_LIBPCAP = (
 
 
 class CaptureFilterError(ValueError):
-    """A filter cannot be used. `words` is the reason, mostly from libpcap.
+    """A capture filter is invalid. `words` is the reason, mostly from libpcap.
 
     `column` is the position of the error in `text` (from 0), or None.
     """
@@ -69,9 +70,9 @@ class CaptureFilterError(ValueError):
 
 
 def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
-    """Return a program that returns `snap_length` for matching packets of `link_type`, otherwise 0.
+    """Return a BPF program that accepts `snap_length` octets of matching packets of `link_type`, and rejects others.
 
-    Every packet matches an empty filter. The kernel removes VLAN tags before filters see packets. So a filter with
+    An empty filter matches every packet. The kernel removes VLAN tags before filters see packets. So a filter with
     `vlan` is compiled for live capture on an Ethernet interface that is up, which needs privileges. Raises
     `CaptureFilterError`.
     """
@@ -99,7 +100,7 @@ def compile_filter(text: str, link_type: int, snap_length: int) -> Program:
 
 
 def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> dict[int, Program]:
-    """Compile a filter for all link types, except those that cannot match, such as a tunnel for an Ethernet address.
+    """Compile a filter for each link type for which it makes sense; an Ethernet address makes none for a tunnel.
 
     Raises `CaptureFilterError` if no link type remains, or if the programs are too long for the kernel.
     """
@@ -138,7 +139,7 @@ def _check_length(text: str, length: int) -> None:
 
 
 class _Refused(Exception):
-    """A compiler rejected a text."""
+    """A compiler reported an error in a filter; the text is its message."""
 
 
 _Compile = Callable[[str], Program]
@@ -146,7 +147,8 @@ _Compile = Callable[[str], Program]
 
 @contextmanager
 def _compiler(link_type: int, snap_length: int, interface: str | None) -> Iterator[_Compile]:
-    """Yield the compiler of libpcap, otherwise of tcpdump; with `interface`, for live capture on it."""
+    """Return in a context the compiler of libpcap, or else of tcpdump. With `interface`, it compiles for live capture
+    there."""
     try:
         from scapy.libs import winpcapy as libpcap  # scapy's name for libpcap on every system
     except (ImportError, OSError):
@@ -219,9 +221,10 @@ CONTINUATIONS = (
 
 
 def _column(text: str, words: str, compile_text: _Compile) -> int | None:
-    """Return the column of the first token after which every continuation causes the error `words`.
+    """Return the position of the error with the message `words` in a filter; None if unknown.
 
-    If something is missing at the end, this is the end of the last token; None if unknown.
+    It is the first token after which every continuation causes this error, or, if something is missing at the end, the
+    end of the last token.
     """
     quoted = re.search("'([^']+)'", words)
     if quoted is not None and quoted[1] in text:
@@ -231,7 +234,7 @@ def _column(text: str, words: str, compile_text: _Compile) -> int | None:
         return None
 
     def is_wrong(number: int) -> bool:
-        """Whether the filter up to this token is wrong."""
+        """Whether the filter is invalid with all tokens up to this number, whatever follows."""
         beginning = HOST_NAME.sub(r"\1 192.0.2.1", text[: tokens[number].end()])
         close = ")" * (beginning.count("(") - beginning.count(")"))
         errors = (_words(compile_text, beginning + each + close) for each in CONTINUATIONS)
@@ -246,7 +249,7 @@ def _column(text: str, words: str, compile_text: _Compile) -> int | None:
 
 
 def _words(compile_text: _Compile, text: str) -> str | None:
-    """Return the compiler's message, or None if the text is valid."""
+    """Return the error message of the compiler for a filter, or None if the filter is valid."""
     try:
         compile_text(text)
     except _Refused as refused:

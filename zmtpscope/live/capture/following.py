@@ -7,10 +7,10 @@ from zmtpscope.live.capture.settings import CaptureSettings
 
 
 class SessionFollow:
-    """Follows the files of `session` in order, under the names that the user gave in `settings`.
+    """Reads the files of a capture session in order, while they grow. Packets have the file names of `settings`.
 
-    Files of a private capture have no name, and their packets are numbered through. `copy` gets all written octets;
-    when its reader closes the pipe, the session stops.
+    Files of a private capture have no name; their packets are numbered consecutively. All written octets also go to
+    `copy`. When the program that reads the copy closes its pipe, the session stops.
     """
 
     def __init__(self, session: CaptureSession, settings: CaptureSettings, copy: PacketCopy | None = None) -> None:
@@ -43,7 +43,7 @@ class SessionFollow:
             self._session.stop()
 
     def _release(self, file: int) -> None:
-        """Report the octets that were read and copied, so that the file can be removed."""
+        """Report to the capture process how much of a file was read and copied, so that it can remove the file."""
         octets = self._consumed_of.get(file, 0)
         if self._copy is not None and not self._copy.is_closed:
             octets = min(octets, self._copy.copied(file))

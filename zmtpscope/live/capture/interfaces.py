@@ -51,8 +51,8 @@ IFF_UP, IFF_LOOPBACK, IFF_RUNNING = 0x1, 0x8, 0x40  # netdevice(7)
 class Interface:
     """A network interface, or `any` (index 0, hardware type 0).
 
-    If `link_type` is None, packets are captured from the IP header on (SOCK_DGRAM). `is_running`: up, with a cable.
-    `description` is its kind and the administrator's alias; often empty.
+    If `link_type` is None, packets are captured from the IP header on (SOCK_DGRAM). `is_running`: the interface is up
+    and has a carrier. `description` is its kind and the administrator's alias, often empty.
     """
 
     name: str
@@ -96,8 +96,8 @@ def find_interface(name: str, known: Sequence[Interface]) -> Interface:
 
 
 def _usefulness(interface: Interface) -> tuple[bool, bool, bool, bool]:
-    """Return a sort key in libpcap's order: running, up, not loopback; `any` is the last of those with external
-    packets."""
+    """Return a sort key in the order of libpcap: running, up and external interfaces first. `any` is the last of the
+    external ones."""
     return (
         not interface.is_running,
         not interface.is_up,
@@ -150,7 +150,7 @@ def _linux_interfaces() -> Iterator[Interface]:
 
 
 def _dump(request: int, answer: int) -> Iterator[bytes]:
-    """Yield the bodies of all messages of type `answer` in the kernel's answer."""
+    """Send a netlink request, and yield the bodies of all messages of type `answer` that the kernel returns."""
     body = LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
         netlink.sendto(HEADER.pack(HEADER.size + len(body), request, REQUEST_DUMP, 1, 0) + body, (0, 0))
@@ -183,5 +183,5 @@ def _attributes(octets: bytes) -> dict[int, bytes]:
 
 
 def _text(octets: bytes) -> str:
-    """Decode a zero-terminated name, which may contain any octets but zero and `/`."""
+    """Decode an interface name that ends with a zero octet. It may contain any octets but zero and `/`."""
     return octets.rstrip(b"\0").decode(errors="surrogateescape")

@@ -16,7 +16,7 @@ PACKAGE = "zmtpscope"
 
 
 def load_for(user: User | None) -> None:
-    """Import every module that loaded modules of ours might still import, unless `user` may read the files."""
+    """Import all modules of zmtpscope that may be needed later, unless `user` may read their files."""
     if user is None or all(may_read(user, path) for path in (__file__, os.__file__)):
         return
     seen: set[str] = set()
@@ -29,7 +29,7 @@ def load_for(user: User | None) -> None:
 
 
 def may_read(user: User, path: str) -> bool:
-    """Whether `user` may read the file, by the permissions of `path` and its parent folders."""
+    """Whether `user` may read a file, by the permissions of `path` and its parent folders."""
     path = os.path.realpath(path)
     needed = os.R_OK
     while True:

@@ -29,7 +29,7 @@ _interface_at_8 = Struct("<8xI").unpack_from
 
 
 class Capture:
-    """One capture. The first file of `files` is open."""
+    """A running capture: reads packets from a source, and writes them to `files`, whose first file is open."""
 
     def __init__(self, settings: CaptureSettings, source: PacketSource, files: OutputFiles, controls: Controls) -> None:
         self.settings = settings
@@ -75,7 +75,7 @@ class Capture:
         self.controls.send_last({**self.changes(), "ended": True})
 
     def capture_until_stopped(self) -> None:
-        """Capture until a stop or a limit. Raises `CannotCapture`."""
+        """Capture until the parent sends `stop`, or a limit is reached. Raises `CannotCapture`."""
         poll = select.poll()
         poll.register(self.source.fileno(), select.POLLIN)
         poll.register(self.controls.incoming, select.POLLIN)
@@ -111,7 +111,7 @@ class Capture:
             is_stopped = is_stopped or now >= deadline
 
     def obey(self) -> bool:
-        """Handle the parent's commands; return whether one is `stop`."""
+        """Carry out the commands of the parent; return whether one is `stop`."""
         is_stopped = False
         for command, *words in self.controls.commands():
             if command == "consumed":
@@ -121,7 +121,7 @@ class Capture:
         return is_stopped or self.controls.is_gone
 
     def drain(self) -> None:
-        """Write the packets that arrived before the stop. Raises `CannotCapture`."""
+        """Write packets that arrived before the stop and are still in the kernel. Raises `CannotCapture`."""
         poll = select.poll()
         poll.register(self.source.fileno(), select.POLLIN)
         now = time.monotonic()
@@ -136,7 +136,7 @@ class Capture:
                 self.report()
 
     def write_batches(self) -> int:
-        """Write and count at most `MAX_BATCHES` batches. Raises `CannotCapture`."""
+        """Write at most `MAX_BATCHES` batches of packets; return their number. Raises `CannotCapture`."""
         for count in range(MAX_BATCHES):
             batch = self.source.read()
             if batch is None:
@@ -145,15 +145,15 @@ class Capture:
         return MAX_BATCHES
 
     def looked(self, time: int, clock: float) -> None:
-        """Note that a read, at least `source.delay` after the previous one, has left no packets.
+        """Note that a read of the source left no packets behind, so that all packets up to a certain time are known.
 
-        A packet may be read up to `source.delay` after its time stamp, so a read confirms the time of the previous read
-        only.
+        The previous read must be at least `source.delay` earlier. A packet may become readable `source.delay` after its
+        time stamp, so a read confirms only the time of the previous read.
         """
         self.known_until, self.look = self.look[0], (time, clock)
 
     def write(self, batch: Batch) -> None:
-        """Write packets up to the limits of the settings. Raises `CannotCapture`."""
+        """Write the packets of a batch, as far as the limits of the settings allow. Raises `CannotCapture`."""
         blocks, limits = batch.blocks, self.settings.stop_after
         if limits.packets is not None or limits.filesize is not None:
             count = fitting(blocks, limits.packets, self.packets, limits.filesize, self.files.octets)
@@ -172,7 +172,7 @@ class Capture:
             self.octets += int(batch.captured[:written].sum())
 
     def has_file(self, blocks: list[bytes]) -> bool:
-        """Whether the packets fit into a file; opens the next one if needed. Raises `CannotCapture`."""
+        """Return whether the packets fit into a file, opening the next file if needed. Raises `CannotCapture`."""
         if not self.files.is_full:
             return True
         if not self.files.make_room():
@@ -183,7 +183,7 @@ class Capture:
         return True
 
     def describe(self) -> None:
-        """Write the file header and new interfaces. Raises `CannotCapture`."""
+        """Write the pcapng header of a file, and blocks for new interfaces. Raises `CannotCapture`."""
         settings = self.settings
         if not self.files.files[-1].octets:
             self.files.write(section_header())
@@ -194,7 +194,10 @@ class Capture:
             self.described += 1
 
     def end_file(self, unwritten: Iterable[bytes] = ()) -> None:
-        """Write the last statistics, without the `unwritten` packets, and close the file. Raises `CannotCapture`."""
+        """Write the last statistics block and close the file. Raises `CannotCapture`.
+
+        The packets in `unwritten` are left out of the statistics.
+        """
         if self.files.is_open:
             self.last_statistics = ()
             try:
@@ -203,14 +206,14 @@ class Capture:
                 self.files.complete()
 
     def count(self) -> None:
-        """Add the kernel's counters since the last call."""
+        """Add the packets that the kernel has counted since the last call to the totals."""
         received, dropped, freezes = self.source.statistics()
         self.received += received
         self.kernel_drops += dropped
         self.freezes += freezes
 
     def count_never_read(self) -> None:
-        """Count the packets left in the kernel at the end."""
+        """Count the packets that are still in the kernel at the end as lost."""
         self.count()
         if not self.is_complete:
             self.never_read = max(0, self.received - self.kernel_drops - sum(self.source.counts))
@@ -238,7 +241,7 @@ class Capture:
             lost, comment = 0, ""
 
     def report(self) -> bool:
-        """Send changes to the parent; return False if it is busy."""
+        """Send changed values to the parent; return False if it has not read the previous report."""
         self.count()
         changes = self.changes()
         if not changes:
@@ -253,9 +256,9 @@ class Capture:
         return True
 
     def changes(self) -> dict[str, Any]:
-        """Return the values that the parent does not know yet.
+        """Return the values that have changed since the last report.
 
-        Each file has its number: path, octets, and whether it is complete.
+        For each file, by its number: path, octets, and whether it is complete.
         """
         files = enumerate(self.files.files[self.reported_files :], self.reported_files)
         values = {

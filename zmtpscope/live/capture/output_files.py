@@ -1,6 +1,6 @@
-"""Writes a capture to one file, or to a ring of files, of which none is removed before the parent has read it.
+"""Write a capture to one file, or to a ring of files. No file of a ring is removed before the parent has read it.
 
-A private capture (no file name from the user) is a ring of two files in a directory of its own.
+A private capture (without a file name from the user) is a ring of two files in a directory of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ STAYS = "the packets captured until then can be read"
 
 @dataclass
 class WrittenFile:
-    """A capture file, its octets and packets so far. A complete file does not grow."""
+    """A file of a capture, with its size in octets and packets so far. If `is_complete`, it does not grow any more.
+
+    `consumed` is the number of octets that the parent has read.
+    """
 
     path: str
     octets: int = 0
@@ -34,7 +37,7 @@ class WrittenFile:
 
 
 class OutputFiles:
-    """The files that a capture writes; `files` includes removed ones. Methods raise `CannotCapture`."""
+    """The files that a capture writes; `files` includes removed ones. All methods raise `CannotCapture`."""
 
     def __init__(self, settings: CaptureSettings) -> None:
         self.files: list[WrittenFile] = []
@@ -93,7 +96,8 @@ class OutputFiles:
             self._deadline = time.monotonic() + self._limits.duration
 
     def _leave_folder(self, why: OSError) -> None:
-        """Continue in another folder. Files here remain readable; an empty one is removed."""
+        """Continue in the next folder, after the error `why`. Files in this one remain readable; an empty file is
+        removed."""
         assert self.private is not None
         self._failure = None
         if not self.files[-1].octets:
@@ -104,7 +108,7 @@ class OutputFiles:
         self._target, self._limits = self.private.enter(why)
 
     def write_packets(self, blocks: list[bytes]) -> int:
-        """Append packets until the file is full; return their number."""
+        """Append packet blocks until the file reaches a limit; return their number."""
         file, limits = self.files[-1], self._limits
         if not self._takes(len(blocks), sum(map(len, blocks))):
             blocks = blocks[: fitting(blocks, limits.packets, file.packets, limits.filesize, file.octets)]
@@ -113,11 +117,11 @@ class OutputFiles:
         return count
 
     def write(self, octets: bytes) -> None:
-        """Append whole blocks without packets."""
+        """Append pcapng blocks that contain no packets."""
         self._append([octets])
 
     def _append(self, blocks: list[bytes]) -> int:
-        """Append the blocks that the disk has room for; return their number. The file ends after a whole block."""
+        """Append blocks as far as the disk has space; return their number. The file always ends with a whole block."""
         file, octets, written = self.files[-1], b"".join(blocks), 0
         count = len(blocks)
         if self._failure is not None:
@@ -161,7 +165,7 @@ class OutputFiles:
             raise CannotCapture(f"{self.files[-1].path}: {error.strerror}; {STAYS}") from None
 
     def consumed(self, file: int, octets: int) -> None:
-        """Note that the parent has read file number `file` up to `octets`."""
+        """Store that the parent has read the file with number `file` up to `octets`."""
         if 0 <= file < len(self.files):
             self.files[file].consumed = octets
         for each in [*self._left]:
@@ -183,7 +187,7 @@ class OutputFiles:
 
 
 def fitting(blocks: list[bytes], most_packets: int | None, packets: int, most_octets: int | None, octets: int) -> int:
-    """Return the number of `blocks` that reach a limit, or of all."""
+    """Return how many of `blocks` to write until a file of `packets` and `octets` reaches one of its limits."""
     count = len(blocks) if most_packets is None else max(0, min(len(blocks), most_packets - packets))
     if most_octets is None:
         return count

@@ -1,4 +1,4 @@
-"""Copies a capture for another program, to standard output, a FIFO or a device, while it is written."""
+"""Copy a growing capture to another program: to standard output, a FIFO or a device."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def is_pipe(path: str) -> bool:
 class PacketCopy:
     """Writes the files of a capture as one stream of pcapng sections to `target`.
 
-    `target` is an open descriptor, or a FIFO or device, which opens when a program reads it. `copy` raises `OSError`.
+    `target` is an open descriptor, or the path of a FIFO or device, which is opened when a program reads it. `copy`
+    raises `OSError`.
     """
 
     def __init__(self, target: int | str) -> None:

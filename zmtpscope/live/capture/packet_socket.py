@@ -1,7 +1,7 @@
 """A packet socket (packet(7)) with the filter of a capture.
 
-Without a protocol the socket receives nothing before it is bound, after its filter is set. For several interfaces one
-socket is bound to all and its filter selects, so packets stay in order of arrival.
+The socket is opened without a protocol, so it receives nothing before its filter is set and it is bound. For several
+interfaces, one socket is bound to all, and its filter selects them, so that packets stay in order of arrival.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ class CapturedInterface(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Packets as pcapng blocks in order of arrival, and the captured octets of each."""
+    """Packets as pcapng blocks, in order of arrival. `captured` is the number of captured octets of each."""
 
     blocks: list[bytes]
     captured: NDArray[np.int64]
 
 
 class PacketSource(Protocol):
-    """A packet socket, or a program that captures.
+    """A source of packets: a packet socket, or a program that captures.
 
-    `interfaces` are those with packets or requested by name, in the order of their numbers in the file. `counts` are
-    the packets read from each.
+    `interfaces` are the interfaces with packets or requested by name, in the order of their numbers in the file.
+    `counts` are the numbers of packets read from each.
     """
 
     delay: float
@@ -83,7 +83,7 @@ class PacketSource(Protocol):
 
     @property
     def due(self) -> float:
-        """Return when to call `read` even without an event of poll(2), on the monotonic clock."""
+        """Return when to call `read` next even if poll(2) reports no event, on the monotonic clock (s)."""
 
     @property
     def interfaces(self) -> list[CapturedInterface]: ...
@@ -100,10 +100,10 @@ class PacketSource(Protocol):
 
 
 class PacketSocket(ABC):
-    """Receives packets of the interfaces of `settings`.
+    """A packet socket that receives the packets of the interfaces in `settings`.
 
-    With several interfaces, the first entry of `interfaces` means all and has no packets, since the kernel counts their
-    drops together. Raises `CannotCapture` or `PermissionError`.
+    With several interfaces, the first entry of `interfaces` stands for all and has no packets, since the kernel counts
+    their drops together. Raises `CannotCapture` or `PermissionError`.
     """
 
     delay = 0.0
@@ -155,9 +155,9 @@ class PacketSocket(ABC):
             raise CannotCapture(sentence, "-p captures without it") from None
 
     def _filter(self, loopback: int) -> list[Instruction]:
-        """Return the program that selects interfaces and applies the filter of each link type.
+        """Return the BPF program that selects the interfaces, and applies the filter of each link type.
 
-        Outgoing packets on loopback are rejected, since they are also received.
+        It rejects outgoing packets on loopback, since they are also received.
         """
         wanted = [each.index for each in self._requested]
         program: list[Instruction] = []
@@ -211,12 +211,12 @@ class PacketSocket(ABC):
         return self.socket.fileno()
 
     def stop(self) -> None:
-        """Receive no more; packets received earlier can still be read."""
+        """Stop receiving packets. Packets received earlier can still be read."""
         self._set_filter([REJECT])
 
     def statistics(self) -> tuple[int, int, int]:
-        """Return the kernel's counters since the last call: packets that passed the filter, those of them dropped, and
-        times that the ring was full."""
+        """Return the kernel's counters since the last call: packets that passed the filter, how many of them were
+        dropped, and how often the ring was full."""
         counts = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12)
         received, dropped, *freezes = struct.unpack(f"={len(counts) // 4}I", counts)
         return received, dropped, freezes[0] if freezes else 0
@@ -255,9 +255,9 @@ class PacketSocket(ABC):
 
 
 def _by_link_type(programs: Mapping[int, Program]) -> list[Instruction]:
-    """Run the filter of the packet's link type, and reject packets of other link types.
+    """Return a BPF program that runs the filter for the link type of a packet, and rejects packets of other link types.
 
-    For unknown link types the program of raw IP starts at the network header.
+    For an unknown link type, it runs the filter for raw IP at the network header.
     """
     joined: list[Instruction] = [REJECT]
     begins: dict[int, int] = {}

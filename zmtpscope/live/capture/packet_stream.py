@@ -1,4 +1,4 @@
-"""Reads packets from a pcap or pcapng stream that another program on this machine writes."""
+"""Read packets from a pcap or pcapng stream that another program writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALL = sys.maxsize
 
 
 class FedSource(Source):
-    """Octets added by `feed`; more may follow at any time."""
+    """A `Source` for readers of captures: octets that `feed` adds, to which more may be added later."""
 
     def __init__(self) -> None:
         super().__init__("-", None, pipe=False)
@@ -39,7 +39,10 @@ class FedSource(Source):
 
 
 class PacketStream:
-    """`interfaces` and `counts` are as in `PacketSource`. A pcap stream has one interface, named `name`."""
+    """Parses a pcap or pcapng stream. `interfaces` and `counts` are as in `PacketSource`.
+
+    A pcap stream has one interface, with the name `name`.
+    """
 
     def __init__(self, name: str) -> None:
         self.interfaces: list[CapturedInterface] = []
@@ -52,7 +55,7 @@ class PacketStream:
 
     @property
     def has_header(self) -> bool:
-        """Whether the interfaces are known."""
+        """Whether the header of the stream was read, so that the interfaces are known."""
         return bool(self.interfaces)
 
     @property

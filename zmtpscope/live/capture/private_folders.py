@@ -1,6 +1,6 @@
-"""Folders for captures without a file name, which keep packets until they are read.
+"""Folders for captures without a file name, whose files keep packets until they are read.
 
-If the file system is full, the capture continues in memory.
+If a file system is full, the capture continues in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NEW = 60
 
 
 class PrivateFolders:
-    """The directories of one private capture, each in another folder."""
+    """The directories of one private capture: one in each folder that it has used so far."""
 
     def __init__(self) -> None:
         self.directories: list[str] = []
@@ -67,7 +67,10 @@ class PrivateFolders:
 
 
 def _candidates() -> list[tuple[str, RingLimits]]:
-    """Return the folders, best first: TMPDIR or /var/tmp (/tmp is often in memory), then memory."""
+    """Return the folders for private captures with their limits, best first.
+
+    These are TMPDIR or /var/tmp (since /tmp is often in memory), then memory.
+    """
     first = os.environ.get("TMPDIR")
     if not first:
         first = "/var/tmp" if os.access("/var/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
@@ -75,7 +78,11 @@ def _candidates() -> list[tuple[str, RingLimits]]:
 
 
 def hold(directory: str) -> int:
-    """Lock the directory of a private capture; return its descriptor. Raises `OSError`."""
+    """Lock the directory of a private capture, so that other processes do not remove it; return the descriptor of the
+    lock.
+
+    Raises `OSError`.
+    """
     import fcntl  # missing on some systems that import this module
 
     descriptor = os.open(directory, os.O_RDONLY)
@@ -84,7 +91,7 @@ def hold(directory: str) -> int:
 
 
 def remove_abandoned(folder: str) -> None:
-    """Remove private captures without a lock, left by a crash or a killed process."""
+    """Remove private captures that no process has locked: their process crashed or was killed."""
     import fcntl
 
     for path in Path(folder).glob(f"{PREFIX}*"):

@@ -1,6 +1,6 @@
-"""The privileges that capture needs on Linux (capabilities(7)): how to get and how to drop them.
+"""The privileges that capturing needs on Linux (capabilities(7)): how to get them, and how to drop them.
 
-A running capture needs none, so a process started by root continues as the user who ran sudo.
+A running capture needs none, so a process that root started continues as the user who ran sudo.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CAPABILITY_VERSION_3 = 0x20080522  # <linux/capability.h>
 
 
 class MissingRights(NamedTuple):
-    """Why this process cannot capture, and shell commands as remedies, with their effects."""
+    """The reason why this process cannot capture, and shell commands that help, each with its effect."""
 
     sentence: str
     ways: tuple[tuple[str, str], ...]
@@ -41,15 +41,16 @@ class UnknownUser(Exception):
 
 
 class RightsKept(Exception):
-    """Privileges could not be dropped, so the process must end; the text is the reason."""
+    """Privileges could not be dropped, so the process must end. The text is the reason."""
 
 
 def missing_rights(
     command: Sequence[str], interface: str, *, namespace: str | None = None, filter_text: str = ""
 ) -> MissingRights | None:
-    """Return the missing privileges, None if there are none or if the system has no packet sockets.
+    """Return the privileges that this process lacks; None if it lacks none, or if the system has no packet sockets.
 
-    `command` is the command line with the program; `interface`, `namespace` and `filter_text` are its arguments.
+    `command` is the command line with the program, for the hints; `interface`, `namespace` and `filter_text` are its
+    arguments.
     """
     if not hasattr(socket, "AF_PACKET"):
         return None
@@ -111,7 +112,7 @@ def _may_open_a_packet_socket() -> bool:
 
 
 def _effective_capabilities() -> int:
-    """Return CapEff as bits, all set if /proc is missing."""
+    """Return the effective capabilities of this process as bits; all bits are set if /proc is missing."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             return next((int(line.split()[1], 16) for line in file if line.startswith("CapEff:")), -1)
@@ -120,9 +121,9 @@ def _effective_capabilities() -> int:
 
 
 def invoking_user(name: str | None, environment: Mapping[str, str]) -> User | None:
-    """Return the user that root should become: `name`, or else the user who ran sudo.
+    """Return the user to which root should switch: `name`, or else the user who ran sudo. None: do not switch.
 
-    None keeps the user. Raises `UnknownUser`.
+    Raises `UnknownUser`.
     """
     if sys.platform == "win32":
         return None

@@ -1,10 +1,10 @@
-"""The capture process `python -m zmtpscope.live.capture.process`, started by `session.py`.
+"""The capture process `python -m zmtpscope.live.capture.process`, which `session.py` starts.
 
-It only writes packets to files, so that slow readers never delay it. Standard input is one line of JSON, the settings,
-then one command per line: `consumed FILE OCTETS` and `stop`. The process ends when its input ends. It reports changes
-on standard output, one line of JSON at most every 10 ms, and never waits for a busy reader.
+It only writes packets to files, so that slow readers never delay it. Its standard input is one line of JSON, the
+settings, then one command per line: `consumed FILE OCTETS` and `stop`. The process ends when its input ends. It writes
+reports to standard output, one line of JSON at most every 10 ms, and never waits for a busy reader.
 
-The sockets open before other modules are loaded; packets wait in the kernel meanwhile.
+The sockets are opened before other modules are loaded; packets wait in the kernel meanwhile.
 """
 
 from __future__ import annotations

@@ -74,10 +74,10 @@ class RingSocket(PacketSocket):
         return self._looked + (SETTLE if self._found else LOOK)
 
     def read(self) -> Batch | None:
-        """Return the next packets, if any.
+        """Return the next packets, or None.
 
-        If the kernel has finished the block, these are all remaining ones, otherwise those that the previous call found
-        complete.
+        If the kernel has finished the block, they are all its remaining packets, otherwise the packets that the
+        previous call found complete.
         """
         begin = self._block * BLOCK
         status, count, first, end = _block(self._ring, begin)
@@ -105,7 +105,10 @@ class RingSocket(PacketSocket):
         return count
 
     def _take(self, begin: int, count: int, end: int = 0) -> Batch:
-        """Return the next packets. In a full block they end at `end`, since its last header has no next offset."""
+        """Return the next `count` packets of a block, from offset `begin` on.
+
+        In a full block they end at offset `end`, because the last header contains no next offset.
+        """
         from zmtpscope.live.capture.ring_packets import packet_batch  # loads numpy, so only after the socket is open
 
         headers, at = [], begin
@@ -120,7 +123,7 @@ class RingSocket(PacketSocket):
         return packet_batch(octets, headers, self.settings.snap_length, self._count)
 
     def _hand_back(self, first: int, end: int) -> None:
-        """Zero the packets of the block and give it back to the kernel."""
+        """Fill the packets of a block, from `first` to `end`, with zeros, and give the block back to the kernel."""
         self._octets[first:end] = self._zeros[: end - first]
         _owner(self._ring, self._block * BLOCK, KERNEL, 0)
         self._block = (self._block + 1) % self._blocks

@@ -99,12 +99,12 @@ def packet_batch(octets: bytearray, headers: list[int], snap_length: int, number
 
 
 def _windows(octets: bytearray, form: np.dtype[np.void] | np.dtype[np.uint32]) -> NDArray[np.void]:
-    """Return overlapping elements of `form`, one at each octet."""
+    """Return the octets as an array of overlapping elements of type `form`: one that begins at each octet."""
     return np.ndarray((len(octets) - form.itemsize + 1,), form, octets, strides=(1,))
 
 
 def _restore_tags(octets: bytearray, starts: NDArray[np.int64], fields: NDArray[np.void]) -> None:
-    """Reinsert VLAN tags that the kernel removed, moving the addresses forward."""
+    """Insert the VLAN tags that the kernel removed, by moving the Ethernet addresses forward."""
     addresses = _windows(octets, ADDRESSES)
     addresses[starts - VLAN_TAG_OCTETS] = addresses[starts]
     tags = np.empty(len(fields), TAG)

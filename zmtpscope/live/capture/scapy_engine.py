@@ -1,9 +1,9 @@
-"""Captures by libpcap through scapy, and writes pcap to standard output until SIGTERM.
+"""Capture by libpcap through scapy, and write pcap to standard output until SIGTERM.
 
-    python -m zmtpscope.live.capture.scapy_engine INTERFACE SNAP_LENGTH PROMISCUOUS BUFFER_OCTETS FILTER USER
+python -m zmtpscope.live.capture.scapy_engine INTERFACE SNAP_LENGTH PROMISCUOUS BUFFER_OCTETS FILTER USER
 
-The last resort: it polls every 10 ms, and each packet takes about 10 us. At the end it prints the kernel's dropped
-packets to standard error, like tcpdump.
+The last of the engines: it polls every 10 ms, and each packet takes about 10 us. At the end it prints the number of
+packets that the kernel dropped to standard error, like tcpdump.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _record = Struct("=IIII").pack
 
 
 class Refused(Exception):
-    """libpcap has failed, with this message."""
+    """libpcap failed; the text is its message."""
 
 
 class Loop:
@@ -120,7 +120,7 @@ def main() -> None:
 
 
 def refuse(sentence: str) -> NoReturn:
-    """Exit with an error in the format of tcpdump."""
+    """Print an error in the format of tcpdump, and exit."""
     sys.exit(f"{NAME}: {sentence}")
 
 

@@ -1,4 +1,4 @@
-"""The parent's side of a capture: starts the capture process, follows its reports, and ends it."""
+"""The parent's side of a capture: starts the capture process, reads its reports, and ends it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class CaptureRefused(Exception):
 
 
 class CaptureFile(NamedTuple):
-    """A file of the capture. Its first `octets`, whole blocks, can be read. A complete file does not grow."""
+    """A file of a running capture. Its first `octets`, which are whole blocks, can be read. If `is_complete`, it does
+    not grow."""
 
     path: str
     octets: int
@@ -42,15 +43,12 @@ class CaptureFile(NamedTuple):
 class CaptureStatus:
     """The state of a capture, from the last report of the capture process.
 
-    `engine` captures; `passed_over` are the reasons why earlier engines failed. `names` are the requested interfaces,
-    `interfaces` those in the file. `packets` and `octets` were written.
-
-    `kernel_drops` packets did not fit into the kernel's buffer, which was full `freezes` times. `unread_drops` packets
-    found no room in unread files, or were left in the buffer at the end. All packets up to `known_until` (ns since the
-    epoch) are in `files` or lost; this time advances without packets, too.
-
-    `notices` are messages for people, which the caller removes after printing; the oldest are discarded. `failure` is
-    the reason of an early end.
+    `engine` captures; `passed_over` are the reasons why earlier engines did not work. `names` are the requested
+    interfaces, `interfaces` the interfaces in the file. `packets` and `octets` were written. `kernel_drops` packets did
+    not fit into the kernel's buffer, which was full `freezes` times. `unread_drops` packets found no space in unread
+    files, or were left in the buffer at the end. All packets up to `known_until` (ns since 1970) are in `files` or
+    lost; this time also advances without packets. `notices` are messages for the user, which the caller removes after
+    printing; the oldest are discarded. `failure` is the reason if the capture ended early.
     """
 
     engine: str = ""
@@ -108,7 +106,8 @@ class CaptureSession:
         self._update()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a report. Return False once the capture has ended and everything written was reported."""
+        """Wait for a report, at most `seconds`. Return False once the capture has ended and everything written was
+        reported."""
         if self.status.ended or self._process is None or self._process.stdout is None:
             return False
         ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, seconds))
@@ -118,7 +117,8 @@ class CaptureSession:
         return True
 
     def consumed(self, file: int, octets: int) -> None:
-        """Report that a file was read up to `octets`. Reading it completely makes room for the next one."""
+        """Report that the file with number `file` was read up to `octets`. When it is read completely, the next file
+        has space."""
         self._consumed[file] = octets
         self._release()
 
@@ -141,7 +141,7 @@ class CaptureSession:
         self._held.clear()
 
     def _hold(self, directories: Iterable[str]) -> None:
-        """Lock directories, to be removed at the end."""
+        """Lock the directories of the capture process, which `close` removes."""
         for directory in directories:
             if directory not in self._held:
                 self._held[directory] = hold(directory)
@@ -159,7 +159,7 @@ class CaptureSession:
                 os.write(self._process.stdin.fileno(), line.encode() + b"\n")
 
     def _read_on(self) -> None:
-        """Read the process's output, or detect its end."""
+        """Read more reports of the process, or detect that it has ended."""
         assert self._process is not None
         assert self._process.stdout is not None
         more = os.read(self._process.stdout.fileno(), CHUNK)
@@ -181,7 +181,7 @@ class CaptureSession:
         self._release()
 
     def _end_early(self) -> None:
-        """Note that the process ended without a report. Its files remain."""
+        """Store that the process ended without a last report. Its files remain."""
         assert self._process is not None
         _, errors = self._process.communicate()
         code = self._process.returncode

@@ -19,7 +19,8 @@ BUFFER_OCTETS = 32 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds, octets of pcapng and packets; None for no limit."""
+    """When a capture or a file ends: after `duration` seconds, `filesize` octets of pcapng or `packets` packets; None
+    for no limit."""
 
     duration: float | None = None
     filesize: int | None = None
@@ -28,22 +29,21 @@ class Limits:
 
 @dataclass(frozen=True)
 class RingLimits(Limits):
-    """Limits of each file of a ring, and the number of files to keep (None: all)."""
+    """Limits of each file of a ring, and the number of files to keep (None: all files)."""
 
     files: int | None = None
 
 
 @dataclass(frozen=True)
 class CaptureSettings:
-    """The command passes these to the capture process as one line of JSON.
+    """Settings of a capture, which the command passes to the capture process as one line of JSON.
 
     `interfaces` are names, or only `any`. `filter` is the text of the filter, `programs` its compiled form by link
-    type; packets of other link types are rejected. Without `filter` all packets match.
-
-    `write_to` is the output file, or with `ring` the prefix of file names; existing files are replaced. Without
-    `write_to`, two private files are written in turn. `engine` is one of `engines.ENGINES`, by default the first that
-    works. `netns` is the network namespace to enter (a name or process id), `user` the user to become once the sockets
-    are open. Hints repeat `command`, the command line.
+    type; packets of other link types are rejected. Without `filter` all packets match. `write_to` is the output file,
+    or with `ring` the prefix of file names; existing files are replaced. Without `write_to`, two private files are
+    written in turn. `engine` is one of `engines.ENGINES`, by default the first that works. `netns` is the network
+    namespace to enter (a name or process id), `user` the user to switch to once the sockets are open. `command` is the
+    command line, for hints.
     """
 
     interfaces: tuple[str, ...] = (ANY,)

@@ -1,4 +1,4 @@
-"""Reads packets one by one with recvmsg(2), for kernels without a ring.
+"""Read packets one by one with recvmsg(2), for kernels without a ring.
 
 Time stamps, lengths and VLAN tags are in control messages (SO_TIMESTAMPNS of socket(7), PACKET_AUXDATA of packet(7)).
 """

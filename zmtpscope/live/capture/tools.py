@@ -1,6 +1,6 @@
-"""Captures by other programs (dumpcap, tcpdump, our loop over libpcap), for users and systems without packet sockets.
+"""Capture by other programs (dumpcap, tcpdump, the scapy engine), for users and systems without packet sockets.
 
-The program writes pcap or pcapng to a pipe, and reports the kernel's dropped packets at its end.
+The program writes pcap or pcapng to a pipe, and reports the number of packets that the kernel dropped at its end.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KERNEL_DROPS = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
 
 
 def dumpcap(settings: CaptureSettings) -> Tool:
-    """Raises `EngineRefused`."""
+    """Start dumpcap. Raises `EngineRefused`."""
     if invoking_user(settings.user, os.environ) is not None:
         raise EngineRefused("if started by root it stays root, and we could not stop it after dropping privileges")
     options = ["-s", str(settings.snap_length), "-B", str(max(1, settings.buffer_octets >> 20))]
@@ -88,7 +88,7 @@ def _program(name: str) -> str:
 
 
 def _find(name: str, mode: int) -> str | None:
-    """Return the first file of this name with access `mode`."""
+    """Return the first file with this name in PATH that the user can access with `mode`, or None."""
     folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *MORE_FOLDERS])
     return shutil.which(name, mode, folders)
 
@@ -109,7 +109,7 @@ TOOLS = {"dumpcap": dumpcap, "tcpdump": tcpdump, "scapy": scapy}
 
 
 class Tool:
-    """A running program that captures, as a `PacketSource`. Raises `EngineRefused`."""
+    """A running program that captures, with the methods of `PacketSource`. Raises `EngineRefused`."""
 
     has_read_all = True
     due = inf
@@ -148,7 +148,7 @@ class Tool:
         return self._stream.counts
 
     def _await_the_beginning(self) -> None:
-        """Wait until the program has opened its interfaces. Raises `CannotCapture`."""
+        """Wait until the program has opened its interfaces, or has failed. Raises `CannotCapture`."""
         deadline = time.monotonic() + OPENING_SECONDS
         while not self._stream.has_header:
             if not self._waits_until(deadline):
@@ -192,17 +192,15 @@ class Tool:
             self._process.wait(max(0.0, deadline - time.monotonic()))
 
     def _read_until(self, deadline: float) -> None:
-        """Read output until the program ends, at most `MAX_AT_THE_END` octets."""
+        """Read output until the program ends or the time `deadline`, at most `MAX_AT_THE_END` octets."""
         left = MAX_AT_THE_END
         while left > 0 and self._waits_until(deadline) and (octets := os.read(self.fileno(), CHUNK)):
             self._rest.append(self._stream.feed(octets))
             left -= len(octets)
 
     def statistics(self) -> tuple[int, int, int]:
-        """Return the packets since the last call, and the kernel's drops, known only at the end.
-
-        The number of full buffers is unknown.
-        """
+        """Return the packets since the last call, the kernel's drops (known only at the end), and 0 for unknown full
+        buffers."""
         dropped = self._stream.dropped
         if self._is_stopped:
             dropped += sum(map(int, KERNEL_DROPS.findall(self._errors_so_far())))
@@ -212,7 +210,7 @@ class Tool:
         return news
 
     def check(self) -> list[str]:
-        """Return nothing: `read` detects the end of the program."""
+        """Return no sentences: `read` detects the end of the program."""
         return []
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Parses messages from arguments, files, and lines or NUL-separated pieces of a stream, as text or hex."""
+"""Parse messages to send, as text or hex: from arguments, files, or a stream divided by lines or NUL."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ TAB = b"\t"
 
 
 class BadMessage(ValueError):
-    """The text contains the input and the reason."""
+    """A message to send cannot be parsed. The text contains the input and the reason."""
 
 
 class Notation(NamedTuple):
     """How the user writes messages.
 
-    A line is a message of one part, unless a `separator` divides it. An `addressed` line without a separator has two
-    parts, divided at the first TAB. The first part of an addressed message is a `text` of records: escapes such as
-    \\xNN stand for any octets.
+    A line is a message of one part, unless a `separator` divides it. An `addressed` line (ROUTER, RADIO ...) without a
+    separator has two parts, divided at the first TAB. The first part of an addressed message may contain escapes such
+    as \\xNN for any octet.
     """
 
     hex: bool = False
@@ -43,9 +43,10 @@ class Notation(NamedTuple):
         return [self._part(piece, number) for number, piece in enumerate(pieces)]
 
     def given(self, texts: Sequence[str]) -> list[bytes]:
-        """Return one message per argument.
+        """Return the messages of the command line, one per argument. `@FILE` is replaced by the contents of FILE, a
+        leading `@@` by `@`.
 
-        `@FILE` becomes the contents of FILE, a leading `@@` is `@`. Raises `BadMessage`.
+        Raises `BadMessage`.
         """
         return [
             _content(text[1:]) if _names_a_file(text) else self._part(_literal(text), number)
@@ -65,12 +66,13 @@ class Notation(NamedTuple):
 
 
 def typed_octets(written: bytes) -> bytes:
-    """Return the octets of a `text` (`zmtpscope.records`)."""
+    """Return the octets of a text in which \\xNN stands for any octet, as in fields of type `text`
+    (`zmtpscope.records`)."""
     return from_text(written.decode("utf-8", "backslashreplace"))
 
 
 class Splitter:
-    """Splits a stream into messages. `end` is the octet after each, optional after the last."""
+    """Splits a stream into messages at the octet `end`, which is optional after the last message."""
 
     def __init__(self, end: bytes, name: str = "standard input") -> None:
         self.end = end
@@ -80,7 +82,7 @@ class Splitter:
         self.count = 0
 
     def feed(self, block: bytes) -> list[bytes]:
-        """Return the messages that end in the next block. Raises `BadMessage` for one above `LARGEST`."""
+        """Return the messages that end in the next block. Raises `BadMessage` for a message above `LARGEST` octets."""
         pieces = block.split(self.end)
         self._held.append(pieces[0])
         self._size += len(pieces[0])
@@ -96,7 +98,7 @@ class Splitter:
         return pieces
 
     def finish(self) -> list[bytes]:
-        """Return the octets after the last `end` as a message."""
+        """Return the octets after the last `end` as a message, in a list; empty if there are none."""
         rest = b"".join(self._held)
         self._held.clear()
         self.count += bool(rest)

@@ -41,15 +41,15 @@ CATCH_UP = 0.1
 
 
 class Unexpected(Exception):
-    """An unexpected message arrived; the text describes it."""
+    """A message without the expected part arrived (`--expect`); the text describes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The condition that ends a run.
+    """When a run of `cat` ends, and its limits.
 
-    `count`: messages received, or sent if the socket never receives; `wait`: seconds for a connection and for each
-    reply; `rate`: messages per second; `expected`: a part of every received message.
+    `count`: messages received, or sent if the socket never receives. `wait`: seconds for a connection and for each
+    reply. `rate`: messages per second. `expected`: a part that every received message must have.
     """
 
     count: int | None = None
@@ -59,9 +59,10 @@ class Goal:
 
 
 class ConnectionLog:
-    """Prints connections that open and close, and lost messages. `say` prints a line for people.
+    """Prints when connections open and close, and which messages were dropped.
 
-    A socket that `asks` (REQ) finds out by itself that no reply can arrive, and sends its next request to another peer.
+    `say` prints a line on standard error. A socket that `asks` (REQ) finds out by itself that no reply can arrive, and
+    sends its next request to another peer.
     """
 
     def __init__(self, say: Callable[[str], None], *, listens: bool, asks: bool = False) -> None:
@@ -119,7 +120,7 @@ class ConnectionLog:
             self.failure = error
 
     def say(self, kind: str, text: str) -> None:
-        """Print a line, at most `MAX_LINES_OF_A_KIND` of this kind."""
+        """Print a line, unless `MAX_LINES_OF_A_KIND` of this kind were printed; further lines are only counted."""
         self._counts[kind] += 1
         count = self._counts[kind]
         if count <= MAX_LINES_OF_A_KIND:
@@ -135,9 +136,9 @@ class ConnectionLog:
 
 
 class CatSession:
-    """One run of a socket, from `source` to `output`.
+    """One run of `cat`: sends messages from `source`, and writes received ones to `output`.
 
-    Without a `source`, received messages are sent back (`echoes`) or nothing is sent.
+    Without a `source`, it sends received messages back (`echoes`), or nothing.
     """
 
     def __init__(
@@ -193,7 +194,7 @@ class CatSession:
     # -- one method per kind of socket type ----------------------------------------------------------------------------
 
     async def _send_all(self) -> None:
-        """Send all input and wait until the system has taken it."""
+        """Send all messages of the source, and wait until the peer's system has accepted them."""
         await self._connect()
         if self.source is None:
             return
@@ -232,7 +233,7 @@ class CatSession:
                     return
 
     async def _answer_all(self) -> None:
-        """Answer one request after the other, until no answers are left."""
+        """Answer requests with the messages of the source, one by one, until there are no more messages."""
         await self._connect()
         assert self.source is not None
         while not self._has_enough:
@@ -247,7 +248,7 @@ class CatSession:
             await self._say(parts)
 
     async def _send_and_receive(self) -> None:
-        """Send and receive at once. After the last message, silence ends the run."""
+        """Send and receive at the same time. After the last message was sent, silence ends the run."""
         async with running(self._send_all()) as sending, running(self._receive_all()) as receiving:
             await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
@@ -272,7 +273,7 @@ class CatSession:
 
     @property
     def _time_limit(self) -> float | None:
-        """Seconds to wait for a peer; None for a listening socket by default."""
+        """Return the seconds to wait for a peer; None (no limit) is the default of a listening socket."""
         return self.goal.wait or (None if self._listens else WAIT)
 
     async def _connect(self) -> None:
@@ -289,7 +290,8 @@ class CatSession:
     async def _until_silent(
         self, receiving: asyncio.Task[Any], limit: float | None, other: asyncio.Task[Any] | None = None
     ) -> None:
-        """Wait until `receiving` is done, `other` has no more messages, or nothing arrives for `limit` seconds.
+        """Wait until the task `receiving` is done, `other` has no more messages, or nothing arrives for `limit`
+        seconds.
 
         Raises `TooSlow` if an expected message did not arrive.
         """
@@ -308,16 +310,17 @@ class CatSession:
         receiving.result()
 
     def _give_up(self, limit: float | None) -> None:
-        """End after silence. Raises `PeerError` if fewer messages arrived than the goal requires."""
+        """End the run after `limit` seconds of silence. Raises `PeerError` if fewer messages arrived than the goal
+        requires."""
         least = self.goal.count or int(self.goal.expected is not None or not self.sent)
         if self.received < least:
             failure = None if self.socket.connected else self.log.failure
             raise failure or TooSlow(f"no {'further ' if self.received else ''}message arrived within {limit:g} s")
 
     async def _receive(self, most: int | None = 1) -> list[list[bytes]]:
-        """Receive the next message, or up to `most` waiting ones, and write them.
+        """Receive the next message, or up to `most` messages that have arrived, and write them to the output.
 
-        Output is flushed when no more messages wait.
+        The output is flushed when no more messages wait.
         """
         if not self.socket.waiting:
             await self.output.flush()
@@ -336,7 +339,7 @@ class CatSession:
         return messages
 
     async def _say(self, parts: list[bytes]) -> None:
-        """Send a message when the requested rate allows it."""
+        """Send a message as soon as the rate limit allows it."""
         if self.goal.rate is not None:
             now = asyncio.get_running_loop().time()
             due = now if self._due is None else max(self._due, now - CATCH_UP)
@@ -374,7 +377,7 @@ class CatSession:
 
 @asynccontextmanager
 async def running(work: Coroutine[Any, Any, Any]) -> AsyncIterator[asyncio.Task[Any]]:
-    """Run a task that is cancelled at the end of the block."""
+    """Run a coroutine as a task, which is cancelled at the end of the `async with` block."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         yield task

@@ -17,7 +17,7 @@ LARGEST_OUTPUT = 1 << 18
 
 
 class GivenMessages:
-    """Messages that are known from the start; with `again` they repeat forever."""
+    """Messages from the command line. With `again`, they repeat forever."""
 
     def __init__(self, messages: Sequence[list[bytes]], *, again: bool = False) -> None:
         self._messages = messages
@@ -38,7 +38,7 @@ class GivenMessages:
 
 
 class InputMessages:
-    """Read from a file descriptor in `notation`, with `end` after each."""
+    """Messages that are read from a file descriptor, in the given `notation`, with the octet `end` after each."""
 
     def __init__(self, descriptor: int | None, notation: Notation, end: bytes) -> None:
         self._descriptor = descriptor

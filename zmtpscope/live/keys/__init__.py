@@ -1,1 +1,1 @@
-"""Records the CURVE keys of our own programs in key logs."""
+"""Record the CURVE keys of programs that the user runs in key logs."""

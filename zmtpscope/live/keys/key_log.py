@@ -1,4 +1,4 @@
-"""Writes a key log: a plain file that only its user can read, created or appended to."""
+"""Write a key log: a regular file that only its user can read, created or appended to."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class KeyLogError(Exception):
-    """One line: the path, the reason and the remedy."""
+    """A key log cannot be written. The text is one line: the path, the reason and the remedy."""
 
 
 def open_key_log(path: Path) -> FileIO:
-    """Open for appending complete lines. Each write reaches the file at once.
+    """Open a key log for appending whole lines. Each write reaches the file at once.
 
-    Raises `KeyLogError` if the path is a link or no plain file, belongs to another user or is readable by others.
+    Raises `KeyLogError` if the path is a link or no regular file, belongs to another user, or is readable by others.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a named pipe must not block
     try:
@@ -57,7 +57,7 @@ def _check_permissions(path: Path, status: os.stat_result) -> None:
 
 
 class KeyLog:
-    """Raises `KeyLogError` like `open_key_log`, and `OSError` with the path."""
+    """A key log to which lines are appended. Raises `KeyLogError` like `open_key_log`, and `OSError` with the path."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

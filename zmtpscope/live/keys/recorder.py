@@ -40,7 +40,8 @@ Handler = Callable[[int, FrameType | None], None]
 
 
 class KeyRecordingError(Exception):
-    """One line: the path or program, the reason and the remedy."""
+    """The keys of a program cannot be recorded. The text is one line: the path or program, the reason and
+    the remedy."""
 
 
 class KeyRecording:
@@ -66,10 +67,10 @@ class KeyRecording:
             raise KeyRecordingError(str(error)) from None
 
     def run(self) -> int:
-        """Return the program's exit code, or 128 + N if signal N ended it, as a shell does.
+        """Run the program, and return its exit code, or 128 + N if signal N ended it, as a shell does.
 
-        The terminal sends its interrupts to the program, too, so they are ignored here; SIGTERM and SIGHUP are passed
-        on. Call this from the main thread only, since it sets signal handlers.
+        The terminal sends its interrupts to the program, too, so this process ignores them; it passes SIGTERM and
+        SIGHUP on. Call this from the main thread only, since it sets signal handlers.
         """
         process: subprocess.Popen[bytes] | None = None
         early: list[int] = []
@@ -96,7 +97,7 @@ class KeyRecording:
         return 128 - code if code < 0 else code
 
     def _environment(self) -> dict[str, str]:
-        """Put our library first in LD_PRELOAD.
+        """Return the environment of the program, with the library first in LD_PRELOAD.
 
         A recorder of another version is removed: the two would call each other without end.
         """
@@ -105,7 +106,7 @@ class KeyRecording:
         return {**os.environ, "LD_PRELOAD": ":".join(preloaded), KEY_LOG_VARIABLE: str(self._key_log)}
 
     def connections(self) -> int:
-        """Number of connections whose keys were added since this object was created."""
+        """The number of connections whose keys were recorded since this object was created."""
         try:
             with open(self._key_log, "rb") as file:
                 file.seek(self._start)
@@ -117,8 +118,10 @@ class KeyRecording:
 
 @contextmanager
 def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
-    """Handle signals within the block, except ignored ones (`nohup`): the program inherits ignored signals, but no
-    handlers."""
+    """Call `handler` for these signals within the block, except for signals that are ignored (`nohup`).
+
+    The program inherits ignored signals, but no handlers.
+    """
     before = {number: signal.getsignal(number) for number in numbers}
     caught = [number for number in numbers if before[number] is not signal.SIG_IGN]
     for number in caught:
@@ -131,7 +134,8 @@ def _handled(handler: Handler, *numbers: signal.Signals) -> Iterator[None]:
 
 
 def _program(name: str) -> str:
-    """Return its file, if the system's loader will preload a library into it."""
+    """Return the path of a program. Raises `KeyRecordingError` if the system's loader would not preload a library into
+    it."""
     program = shutil.which(name)
     if program is None:
         raise KeyRecordingError(f"{name}: no such program, or no permission to run it")
@@ -151,7 +155,8 @@ def _program(name: str) -> str:
 
 
 def _interpreter(program: str) -> str | None:
-    """Return the interpreter on the `#!` line of a readable script. Its rights apply, not those of the script."""
+    """Return the interpreter on the `#!` line of a readable script, or None. Its file permissions apply, not those of
+    the script."""
     try:
         with open(program, "rb") as file:
             first = file.readline(4096)
@@ -162,7 +167,7 @@ def _interpreter(program: str) -> str | None:
 
 
 def _attributes(path: str) -> list[str]:
-    """Return names of extended attributes; none if the file system has none."""
+    """Return the names of the extended attributes of a file; none if the file system has none."""
     try:
         return os.listxattr(path)
     except OSError:
@@ -170,9 +175,9 @@ def _attributes(path: str) -> list[str]:
 
 
 def _library() -> Path:
-    """Return the compiled library in the user's cache, compiled if needed.
+    """Return the path of the compiled library in the user's cache, after compiling it if needed.
 
-    It runs inside other programs, so no other user may have put it there.
+    The library runs inside other programs, so no other user may have put it there.
     """
     folder = _cache_folder()
     try:
@@ -201,7 +206,7 @@ def _library() -> Path:
 
 
 def _is_ours(library: Path) -> bool:
-    """Whether only its user can have written the library.
+    """Whether only the user can have written the library in the cache.
 
     Its name is predictable, and other users may have been able to write to the folder before.
     """

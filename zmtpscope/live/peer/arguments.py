@@ -13,9 +13,9 @@ ANYWHERE = "*"
 
 
 class Endpoint(NamedTuple):
-    """`path` for ipc, otherwise `host` (None: all interfaces) and `port`.
+    """The address of a socket: `path` for ipc, otherwise `host` (None: all interfaces) and `port`.
 
-    A path that begins with NUL is in Linux's abstract namespace, and written with @ instead of NUL.
+    A path that begins with NUL is in Linux's abstract namespace; it is written with @ instead of NUL.
     """
 
     host: str | None
@@ -66,7 +66,10 @@ Text = str | bytes
 
 
 def checked_parts(parts: object) -> list[bytes]:
-    """Raises `TypeError` unless `parts` is a list (or tuple) of octets, `ValueError` if it is empty."""
+    """Return the parts of a message to send.
+
+    Raises `TypeError` unless `parts` is a list (or tuple) of octets, and `ValueError` if it is empty.
+    """
     if not isinstance(parts, list | tuple):
         raise TypeError(f"a message is a list of parts, for example [b'hello'], not {_kind(parts)}")
     if not parts:
@@ -86,7 +89,7 @@ def _part(part: object) -> bytes:
 
 
 def octets_of(text: object, what: str) -> bytes:
-    """Return the octets of a topic, group or identity. Raises `TypeError` for other types."""
+    """Return the octets of a topic, group or identity, which `what` names. Raises `TypeError` for other types."""
     if isinstance(text, str):
         return from_text(text)
     if not isinstance(text, bytes):
@@ -95,12 +98,12 @@ def octets_of(text: object, what: str) -> bytes:
 
 
 def text_of(text: object, what: str) -> str:
-    """Return the text of a topic, group or identity. Raises `TypeError` for other types."""
+    """Return the text of a topic, group or identity, which `what` names. Raises `TypeError` for other types."""
     return text if isinstance(text, str) else to_text(octets_of(text, what))
 
 
 def several(texts: Iterable[Text], option: str) -> list[Text]:
-    """Return the topics or groups. Raises `TypeError` for a single text."""
+    """Return the topics or groups of an option as a list. Raises `TypeError` for a single text."""
     if isinstance(texts, str | bytes):
         raise TypeError(f"{option} takes a list, as {option}=[{texts!r}]")
     return [*texts]

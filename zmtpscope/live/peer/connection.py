@@ -47,7 +47,7 @@ class Unreachable(PeerError):
 
 
 async def reach(endpoint: Endpoint, limit: float) -> tuple[StreamReader, asyncio.StreamWriter]:
-    """Connect within `limit` seconds. Raises `Unreachable`."""
+    """Connect to an endpoint within `limit` seconds; return the streams. Raises `Unreachable`."""
     try:
         async with asyncio.timeout(limit):
             if endpoint.path is not None:
@@ -71,7 +71,7 @@ async def reach(endpoint: Endpoint, limit: float) -> tuple[StreamReader, asyncio
 
 
 async def _addresses(host: str) -> list[str]:
-    """Raises `OSError`, and `UnicodeError` for an invalid name.
+    """Return the IP addresses of a host name. Raises `OSError`, and `UnicodeError` for an invalid name.
 
     The lookup runs in a daemon thread, since asyncio's own threads keep the program from ending while a name server
     does not answer.
@@ -95,10 +95,10 @@ def reason(error: OSError | UnicodeError) -> str:
 
 
 class Connection:
-    """Runs until either side closes it or `fail` is called.
+    """A connection of a socket, which runs until either side closes it or `fail` is called.
 
-    `hear` gets the events of the peer, with the number of octets that they arrived in. `inbox` decides when received
-    octets are processed; nothing more is read until then.
+    `hear` is called with each event of the peer, and the number of octets that arrived with it. `inbox` decides when
+    received octets are processed; nothing more is read until then.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Connection:
         writer.transport.set_write_buffer_limits(0)  # `drain` returns only when the system has taken everything
 
     def record(self, recording: Recording, connected_by_us: bool, path: str | None) -> None:
-        """Record all traffic from now on; `path` is the path of an ipc endpoint."""
+        """Record all traffic from now on in `recording`; `path` is the path of an ipc endpoint, or None."""
         self._recording = recording
         if path is not None:
             self._recorded = recording.opened_ipc(path, connected_by_us, time.time_ns())
@@ -178,7 +178,7 @@ class Connection:
                 )  # the traceback refers to this frame: the cycle would keep both until the garbage collector runs
 
     async def _read_all(self) -> None:
-        """Read until the end, taking turns with other connections."""
+        """Read and process octets until the end of the stream, in turn with other connections."""
         while octets := await self._read():
             if self._recorded is not None:
                 self._recorded.received(octets, time.time_ns())
@@ -188,7 +188,7 @@ class Connection:
         self._end()
 
     def _look(self, octets: bytes) -> None:
-        """Process received octets; read less the next time if that took long. Raises `PeerError`."""
+        """Process received octets. If that took long, the next read is smaller. Raises `PeerError`."""
         if self._closing:
             return
         inbox, time_of = self._inbox, time.thread_time  # excludes time that other programs use
@@ -212,7 +212,7 @@ class Connection:
             self._task.cancel()
 
     def _end(self) -> None:
-        """Process the end of the stream. Raises `PeerError` if the protocol does not allow it here."""
+        """Process the end of the stream. Raises `PeerError` if it is inside the handshake or a message."""
         if not self._closing:
             self._closed_by_us = False
             self.flush()
@@ -220,7 +220,7 @@ class Connection:
             self.peer.end()
 
     async def _read(self) -> bytes:
-        """Return the next octets, or none at the end. The peer's timers run meanwhile."""
+        """Return the next octets, or none at the end of the stream. While waiting, run the timers of the peer."""
         while True:
             try:
                 async with asyncio.timeout_at(self.peer.deadline) as timer:
@@ -232,7 +232,7 @@ class Connection:
                 self.flush()
 
     def _feed(self, octets: bytes) -> int:
-        """Pass octets to the peer; return the number of events."""
+        """Pass octets to the ZMTP peer; return the number of its events."""
         peer, events = self.peer, []
         before = peer.held
         self.active_at = asyncio.get_running_loop().time()
@@ -251,7 +251,7 @@ class Connection:
         return len(events)
 
     def flush(self) -> None:
-        """Pass the peer's outgoing octets to the system."""
+        """Write the outgoing octets of the ZMTP peer to the stream."""
         if self._flushing is not None:
             self._flushing.cancel()
             self._flushing = None
@@ -274,7 +274,7 @@ class Connection:
             self.active_at = asyncio.get_running_loop().time()
 
     def _record_key(self) -> None:
-        """Record the keys once, before the first octets that they decrypt."""
+        """Record the session keys once, before the first octets that they decrypt."""
         line = self.peer.key_line
         if line and not self._keys_recorded and self._recording is not None:
             from zmtpscope.curve_keys import KeyLine
@@ -285,7 +285,7 @@ class Connection:
             self._recording.key(KeyLine(f"CURVE_{label}", public, secret, server or None))
 
     def flush_soon(self, size: int) -> bool:
-        """Send a message together with messages that follow at once.
+        """Send a message of `size` octets, together with messages that follow at once.
 
         Returns True after many octets: the caller should let other tasks run.
         """
@@ -299,12 +299,13 @@ class Connection:
 
     @property
     def unsent(self) -> int:
-        """Octets that the other endpoint has not taken because it reads slowly or not at all."""
+        """The number of octets that were sent and not yet acknowledged, because the other endpoint reads slowly or not
+        at all."""
         return self._writer.transport.get_write_buffer_size()
 
     @property
     def taken(self) -> int:
-        """Octets that the system of the other endpoint has acknowledged."""
+        """The number of octets that the system of the other endpoint has acknowledged."""
         return self._written - _unsent(self._writer)
 
     @property
@@ -316,7 +317,7 @@ class Connection:
         return self._writer.is_closing()
 
     async def drain(self) -> None:
-        """Wait until the system has taken everything, and let other tasks run."""
+        """Wait until the operating system has accepted all outgoing octets, and let other tasks run."""
         self.flush()
         with contextlib.suppress(OSError):
             await self._writer.drain()
@@ -344,7 +345,7 @@ class Connection:
 
 
 def _unsent(writer: asyncio.StreamWriter) -> int:
-    """Return the octets that the system of the other endpoint has not acknowledged."""
+    """Return the number of octets that the system of the other endpoint has not acknowledged."""
     octets = writer.transport.get_write_buffer_size()
     descriptor = writer.get_extra_info("socket").fileno()
     if descriptor < 0:  # already closed

@@ -10,9 +10,9 @@ from zmtpscope.zmtp.peer import PeerError, TooSlow, Violation
 
 
 class MemoryLimit:
-    """A limit of `limit` octets for all holders together.
+    """A limit of `limit` octets for all holders of memory together.
 
-    Above it, the caller closes the largest holder, so a holder within an equal share is never closed.
+    When it is exceeded, the caller closes the largest holder, so a holder within an equal share is never closed.
     """
 
     def __init__(self, limit: int) -> None:
@@ -29,7 +29,7 @@ class MemoryLimit:
             self._held.pop(holder, None)
 
     def largest(self) -> tuple[Connection, int]:
-        """Return the largest holder and its octets. There must be one."""
+        """Return the connection that holds the most octets, and their number. There must be a connection."""
         return max(self._held.items(), key=lambda each: each[1])
 
 
@@ -44,14 +44,14 @@ MIN_IDLE = 10.0
 
 
 class Eviction(NamedTuple):
-    """A connection to close, and the error to report."""
+    """A connection to close because a limit is reached, and the error to report for it."""
 
     connection: Connection
     error: PeerError
 
 
 class ConnectionPool:
-    """The connections of one socket, whose messages have at most `largest_message` octets."""
+    """The open connections of one socket, with their limits. Messages have at most `largest_message` octets."""
 
     def __init__(self, largest_message: int) -> None:
         self.connections: dict[Connection, None] = {}
@@ -97,7 +97,7 @@ class ConnectionPool:
         return Violation(f"rejected: {why}")
 
     def charge(self, connection: Connection) -> list[Eviction]:
-        """Update a connection's memory; return the connections to close to get below the limit."""
+        """Update the memory that a connection holds. Return the connections to close to get below the limit."""
         memory = self._memory
         memory.charge(connection, connection.held)
         evictions = []

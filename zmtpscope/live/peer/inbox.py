@@ -34,9 +34,9 @@ Sender = TypeVar("Sender", bound=Hashable)
 
 
 class Turns:
-    """Decides which connection processes its octets next.
+    """Decides which connection processes its received octets next.
 
-    First come, first served, but connections in and after their handshake alternate, so that thousands of new
+    First come, first served; but connections before and after their handshake alternate, so that thousands of new
     connections do not delay established ones.
     """
 
@@ -54,7 +54,8 @@ class Turns:
         """Processor time at the last wake-up, or None if no connection has waited since."""
 
     async def wait(self, *, is_ready: bool) -> None:
-        """Wait for a turn, which ends when the caller awaits something. `is_ready`: the handshake is complete."""
+        """Wait until the caller may process octets, which it may until it awaits something. `is_ready`: its handshake
+        is complete."""
         if self._spent <= self._limit and not any(self._waiting.values()):
             return
         loop, came = asyncio.get_running_loop(), next(self._arrival_numbers)
@@ -68,10 +69,8 @@ class Turns:
                 return
 
     def _wake(self) -> None:
-        """Wake connections after all other tasks ran.
-
-        If the time is used up before a connection runs, it waits again.
-        """
+        """Wake the waiting connections after all other tasks have run. If the time is used up before its turn, a
+        connection waits again."""
         now = time.thread_time()
         everything_else = 0.0 if self._woken is None else now - self._woken - self._spent
         many = 2 * self._looked + 1  # their amount of work is unknown
@@ -89,13 +88,14 @@ class Turns:
             self._waking = asyncio.get_running_loop().call_soon(self._wake)
 
     def spend(self, seconds: float) -> None:
-        """Count the processor time of a turn."""
+        """Count the processor time that a connection used in its turn."""
         self._spent += seconds
         self._looked += 1
 
 
 class Inbox(Generic[Sender]):
-    """Received messages by sender. Messages of closed connections remain."""
+    """The received messages that the application has not taken yet, by sender. Messages of closed
+    connections remain."""
 
     def __init__(self) -> None:
         self.turns = Turns()
@@ -190,7 +190,7 @@ class Inbox(Generic[Sender]):
             del self._taken[sender]
 
     def close(self) -> None:
-        """Release all waiting senders: no more messages will be taken."""
+        """Release all senders that wait, because the application takes no more messages."""
         self._is_closed = True
         self._room.set()
         for taken in self._taken.values():

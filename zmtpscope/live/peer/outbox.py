@@ -32,7 +32,7 @@ Its system takes the first ones even if no program reads: on Linux up to 400 kB 
 
 
 class SendTimeout:
-    """The send time-out of one socket, whose connections share the seconds."""
+    """Limits how long a socket waits for receivers that do not read: all of them share the seconds of one budget."""
 
     def __init__(self) -> None:
         self._left = SEND_TIMEOUT
@@ -40,18 +40,19 @@ class SendTimeout:
 
     @property
     def left(self) -> float:
-        """Return the shared seconds that remain."""
+        """Return how many seconds of the shared budget remain."""
         return min(SEND_TIMEOUT, self._left + RENEWAL * (time.monotonic() - self._counted))
 
     async def wait_for(self, receivers: Sequence[Connection]) -> None:
-        """Wait until each receiver has taken everything, has closed or is stuck (`is_stuck`)."""
+        """Wait until each receiver has accepted all sent octets, has closed, or has exceeded the time limit
+        (`is_stuck`)."""
         spent = max(await asyncio.gather(*map(self._wait, receivers)), default=0.0)
         if spent:
             self._left = max(0.0, self.left - spent)
             self._counted = time.monotonic()
 
     async def _wait(self, receiver: Connection) -> float:
-        """Return the shared seconds that were used without progress."""
+        """Wait for one receiver; return the seconds of the budget that passed without progress."""
         while True:
             before, since = receiver.taken, time.monotonic()
             is_known = before - receiver.stuck_at >= KNOWN
@@ -87,10 +88,10 @@ MIN_FRAME = 2
 
 
 class Outbox:
-    """Connections after their handshake. `route` selects those that get a message.
+    """The connections of a socket after their handshake. `route` selects the connections that get a message.
 
-    `dropped` is called for each message that a connection does not get, `stuck` for a connection that exceeded the send
-    timeout. `changed` is set when a connection can be used again.
+    `dropped` is called for each message that a connection does not get, and `stuck` for a connection that exceeded the
+    send timeout. `changed` is set when a connection can be used again.
     """
 
     def __init__(
@@ -138,7 +139,8 @@ class Outbox:
         return [self._names[name]] if name in self._names else []
 
     def next_in_turn(self) -> Connection | None:
-        """Return the next connection that takes octets, None if the caller must wait for `changed`."""
+        """Return the next connection that accepts octets; None if there is none, and the caller must wait for
+        `changed`."""
         while self._turns:
             connection = self._turns.popleft()
             if not connection.unsent:
@@ -161,9 +163,10 @@ class Outbox:
     async def send_to(
         self, connections: Sequence[Connection], parts: Sequence[bytes], envelope: Sequence[bytes] = ()
     ) -> int:
-        """Send to all `connections` that want the message, and wait until they can take more. Return their number.
+        """Send a message, after the `envelope`, to all `connections` that want it, and wait until they can take more.
+        Return their number.
 
-        A connection that exceeded the send timeout gets no messages until it takes octets again.
+        A connection that exceeded the send timeout gets no messages until it accepts octets again.
         """
         sent, much = 0, False
         dropped = Dropped([*parts], "the other side does not read")
@@ -187,9 +190,9 @@ class Outbox:
         return sent
 
     async def flush(self) -> None:
-        """Wait until the system has taken everything sent so far, except on stuck connections.
+        """Wait until the operating system has accepted everything sent so far, except on stuck connections.
 
-        Round robin has no timeout, since no other connection gets the same message.
+        Messages that go to one connection in turn have no timeout, since no other connection gets the same message.
         """
         for connection in self.connections:
             connection.flush()
@@ -207,7 +210,7 @@ class Outbox:
 
 
 def start(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
-    """Keep a task in `tasks` until it is done."""
+    """Start a task, and keep a reference to it in `tasks` until it is done."""
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)

@@ -65,7 +65,8 @@ MAX_CONCURRENT = 256
 
 
 class ConnectionClosed(NamedTuple):
-    """The other endpoint closed the connection between two messages. `lost`: it did not receive all of ours."""
+    """The other endpoint closed the connection between two messages. `lost`: it did not receive everything that was
+    sent to it."""
 
     lost: bool
 
@@ -154,15 +155,14 @@ class Socket:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     async def receive(self) -> list[bytes]:
-        """Return the next message.
-
-        Raises `PeerError` if no more can arrive, `ValueError` on a socket that only sends or a REQ without a request.
-        """
+        """Return the next message. Raises `PeerError` if no more can arrive, and `ValueError` on a socket that only
+        sends, or a REQ without a request."""
         (message,) = await self.receive_all(1)
         return message
 
     async def receive_all(self, most: int | None = None) -> list[list[bytes]]:
-        """Return the waiting messages, at most `most`. Waits for the first one; REP and REQ return only one.
+        """Return the messages that have arrived, at most `most`, waiting for the first one. REP and REQ return only
+        one.
 
         Raises like `receive`.
         """
@@ -195,11 +195,11 @@ class Socket:
             yield await self.receive()
 
     async def send(self, parts: Sequence[Octets]) -> int:
-        """Send one message; return the number of connections that got it.
+        """Send one message; return the number of connections to which it was sent.
 
-        Returns 0 if no peer wants it, or if the addressed peer is not connected. With round robin it waits for a
-        connection. Raises `TypeError` unless `parts` is a list of octets, `ValueError` if the socket type cannot send
-        it, and `PeerError` if there will be no connection.
+        Returns 0 if no peer wants it, or if the addressed peer is not connected. Socket types that send to one peer in
+        turn wait for a connection. Raises `TypeError` unless `parts` is a list of octets, `ValueError` if the socket
+        type cannot send it, and `PeerError` if there will be no connection.
         """
         checked = checked_parts(parts)
         if not self._pattern.sends:
@@ -241,7 +241,7 @@ class Socket:
         return 1
 
     async def _next_in_turn(self) -> Connection:
-        """Wait for the next connection in turn that takes octets. Raises `PeerError` if there will be none."""
+        """Wait for the next connection in turn that accepts octets. Raises `PeerError` if there will be none."""
         while True:
             await self.wait_ready()
             connection = self._outbox.next_in_turn()
@@ -258,7 +258,7 @@ class Socket:
         self._for_all(lambda connection: connection.peer.subscribe(octets))
 
     async def cancel(self, topic: Text) -> None:
-        """Cancel one `subscribe`. Raises `ValueError` if there was none."""
+        """Undo one call of `subscribe` for this topic. Raises `ValueError` if there was none."""
         octets = octets_of(topic, "a topic")
         _take_out(self._topics, octets, f"not subscribed to {topic!r}")
         self._for_all(lambda connection: connection.peer.cancel(octets))
@@ -272,13 +272,13 @@ class Socket:
         self._for_all(lambda connection: connection.peer.join(text))
 
     async def leave(self, group: Text) -> None:
-        """Cancel one `join`. Raises `ValueError` if there was none."""
+        """Undo one call of `join` for this group. Raises `ValueError` if there was none."""
         text = text_of(group, "a group")
         _take_out(self._groups, text, f"not a member of group {group!r}")
         self._for_all(lambda connection: connection.peer.leave(text))
 
     def set_subscriptions(self, topics: Iterable[Text], groups: Iterable[Text]) -> None:
-        """Set the subscriptions of future connections. Raises like `subscribe` and `join`."""
+        """Replace the subscriptions for future connections. Raises like `subscribe` and `join`."""
         for topic in topics:
             self._add_topic(topic)
         for group in groups:
@@ -302,7 +302,7 @@ class Socket:
 
     @property
     def waiting(self) -> int:
-        """Messages that `receive` returns without waiting."""
+        """The number of messages that `receive` can return without waiting."""
         return len(self._inbox)
 
     @property
@@ -316,7 +316,7 @@ class Socket:
             await self._wait()
 
     async def flush(self) -> None:
-        """As in `Outbox.flush`."""
+        """Wait until the operating system has accepted everything sent so far, except on stuck connections."""
         await self._outbox.flush()
 
     def _give_up_if_failed(self) -> None:
@@ -331,7 +331,7 @@ class Socket:
 
     @property
     def _endpoint_is_ours(self) -> bool:
-        """Whether this socket created the file of its ipc endpoint."""
+        """Whether this socket created the file of its ipc endpoint, and so must remove it."""
         path = self.endpoint.path
         return self._server is not None and path is not None and not path.startswith("\0")
 
@@ -347,7 +347,7 @@ class Socket:
             raise Unreachable(f"cannot listen on {endpoint}: {reason(error)}") from None
 
     def _accept(self, reader: StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Accept a connection. Not a coroutine: asyncio of Python 3.11 logs errors for cancelled ones."""
+        """Accept a connection. This is no coroutine, because asyncio of Python 3.11 logs errors for cancelled ones."""
         if self._closed:
             writer.close()
         elif not self._pool.is_full or self._make_room():
@@ -357,7 +357,7 @@ class Socket:
             writer.transport.abort()
 
     def _make_room(self) -> bool:
-        """Close a connection that can be evicted; return False if there is none."""
+        """Close a connection to make room for a new one; return False if none may be closed."""
         eviction = self._pool.evict(asyncio.get_running_loop().time())
         if eviction is None:
             return False
@@ -411,7 +411,7 @@ class Socket:
             self._report(connection.remote, ConnectionClosed(connection.lost))
 
     def _handle_events(self, connection: Connection, events: list[PeerEvent], size: int) -> None:
-        """Handle the events that `size` received octets caused."""
+        """Handle the events of a connection that arrived in `size` octets."""
         self._charge(connection)
         inbox = self._inbox
         waiting = len(inbox)
@@ -443,7 +443,7 @@ class Socket:
         return connection.peer.version != "1.0" or self._has_subscribed(message.parts[0])
 
     def _note(self, connection: Connection, event: PeerEvent) -> None:
-        """Report an event other than a message."""
+        """Report an event other than a message to the application."""
         if isinstance(event, Ready):
             self._welcome(connection, event)
         elif isinstance(event, Subscription) and self.settings.socket_type == "XPUB":

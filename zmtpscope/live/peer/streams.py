@@ -1,6 +1,7 @@
-"""asyncio streams that return all octets received before a connection failed; asyncio's own drop unread octets.
+"""asyncio streams that return all octets that were received before a connection failed; the streams of asyncio drop
+unread ones.
 
-They also read less ahead: all connections of a socket share one receive buffer.
+They also read less in advance: all connections of a socket share one receive buffer.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ READ_AHEAD = 1 << 14
 
 
 class StreamReader(asyncio.StreamReader):
-    """Ends when its connection fails; `failure` is the error."""
+    """A stream reader that ends when its connection fails; `failure` is then the error."""
 
     failure: Exception | None = None
 
@@ -80,7 +81,7 @@ class _Taking:
 
 
 class _Protocol(asyncio.StreamReaderProtocol, asyncio.BufferedProtocol):
-    """Reads into the shared buffer `taking`."""
+    """An asyncio protocol that reads into the shared buffer `taking`."""
 
     def __init__(
         self, reader: StreamReader, opened: Callable[[Any, asyncio.StreamWriter], None] | None, taking: _Taking

@@ -33,7 +33,7 @@ FORMS = {Class.REVISION_1: Form.GREETING_2, Class.REVISION_2: Form.GREETING_2, C
 
 
 class Budget:
-    """Limits of all connections of a probe together: `wait` seconds from now on, octets and connections."""
+    """Limits for all connections of a probe together: `wait` seconds from now on, octets and connections."""
 
     def __init__(self, wait: float) -> None:
         self.wait = wait
@@ -43,7 +43,7 @@ class Budget:
 
     @property
     def deadline(self) -> float:
-        """The end of `wait` on the clock of the event loop."""
+        """The end of the `wait` seconds, on the clock of the event loop."""
         return self.started + self.wait
 
     def spend_connection(self) -> None:
@@ -60,14 +60,16 @@ class Budget:
 
 
 class Arrival(NamedTuple):
-    """Octets of the other endpoint's greeting from one read, and how many octets we had sent before."""
+    """Octets of the other endpoint's greeting that arrived in one read. `sent` octets of the probe's own greeting were
+    sent before."""
 
     octets: int
     sent: int
 
 
 class Attempt:
-    """`async with` connects and closes it; all failures raise `PeerError` within the time limit.
+    """One connection of a probe, opened and closed by `async with`. All failures raise `PeerError` within the time
+    limit.
 
     Times are in seconds. `settings` should have the limits of the budget.
     """
@@ -116,7 +118,8 @@ class Attempt:
 
     @property
     def is_old(self) -> bool:
-        """Whether the peer uses ZMTP 1.0: our signature is a complete greeting, and messages might follow."""
+        """Whether the peer uses ZMTP 1.0. The signature of the probe is then a complete greeting, so messages might
+        follow."""
         return self.peer.version == "1.0"
 
     @property
@@ -134,11 +137,12 @@ class Attempt:
         return fields
 
     async def greet(self) -> None:
-        """Exchange greetings. Ours is sent in pieces of 10, 1 and 53 octets, and not at all with ZMTP 1.0.
+        """Exchange greetings. The probe sends its greeting in pieces of 10, 1 and 53 octets, or only the first with
+        ZMTP 1.0.
 
-        A pause before each piece shows which octets the other endpoint sends unasked and which it waits to send. It
-        also makes it announce its mechanism before it receives ours: many peers close silently if the mechanisms
-        differ.
+        A pause before each piece shows which octets the other endpoint sends by itself, and for which it waits. The
+        peer also announces its mechanism before it receives that of the probe: many peers close silently if the
+        mechanisms differ.
         """
         start = self._now()
         try:
@@ -155,7 +159,7 @@ class Attempt:
 
     @property
     def has_our_mechanism(self) -> bool:
-        """Whether we have sent more than our version."""
+        """Whether the probe has sent its mechanism, not only its version."""
         return self._sent > VERSION_STOP
 
     def _has_received(self, octets: int) -> bool:
@@ -163,11 +167,11 @@ class Attempt:
 
     @property
     def has_greeted(self) -> bool:
-        """Whether the greeting of the other endpoint is complete; for 2.0, up to its socket type."""
+        """Whether the peer has sent its whole greeting; in 2.0, up to its socket type."""
         return self.peer.greeting is not None or self.socket_type is not None
 
     async def receive_ready(self, seconds: float) -> bool:
-        """Whether the other endpoint announces its socket type within `seconds`, before we announce ours."""
+        """Return whether the peer announces its socket type within `seconds`, before the probe announces one."""
         start = self._now()
         heard = await self.receive_until(lambda: self.socket_type is not None or self.peer.facts, seconds)
         if heard:
@@ -181,7 +185,7 @@ class Attempt:
             self.answering = self._now() - start
 
     async def introduce(self, socket_type: str) -> None:
-        """Complete the handshake as a socket of this type, after the peer was created with `waits`."""
+        """Announce `socket_type`, and complete the handshake. The peer object must have been created with `waits`."""
         self.peer.introduce(socket_type)
         self._flush()
         await self.complete()
@@ -194,7 +198,8 @@ class Attempt:
         return self._now() - start if await self.receive_until(answered, seconds) else None
 
     async def receive_until(self, enough: Callable[[], object], seconds: float | None = None) -> bool:
-        """Receive until `enough()` is true, at most `seconds` or up to the deadline; return whether it became true."""
+        """Receive until `enough()` is true, for at most `seconds`, or until the deadline of the budget. Return whether
+        it became true."""
         start, deadline = self._now(), self._budget.deadline
         limit = deadline if seconds is None else min(start + seconds, deadline)
         while not enough():

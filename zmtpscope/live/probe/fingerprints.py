@@ -16,7 +16,7 @@ from zmtpscope.zmtp.socket_types import DRAFT, IDENTIFIED, PEERS
 
 
 class Pong(Enum):
-    """How a PING with a context was answered."""
+    """How a peer answered a PING with a context."""
 
     MISSING = "no PONG came"
     BARE = "PONG without the context"
@@ -24,9 +24,9 @@ class Pong(Enum):
 
 
 class Observed(NamedTuple):
-    """Behaviour towards a peer that announces 3.1 and sends its greeting step by step.
+    """How a peer behaved towards a probe that announces 3.1 and sends its greeting step by step.
 
-    None is unknown, and excludes no implementation.
+    A value of None is unknown, and excludes no implementation.
     """
 
     version: str | None = None
@@ -99,9 +99,9 @@ def _none(names: tuple[str, ...], socket_type: str | None) -> bool:
 
 
 class Fingerprint(NamedTuple):
-    """Behaviour of the releases `first` to `last` of an implementation; the later fields correspond to `Observed`.
+    """How the releases `first` to `last` of an implementation behave. The later fields correspond to `Observed`.
 
-    `first` and `last` are empty if all known releases behave the same, `last` also if the newest do.
+    `first` and `last` are empty if all known releases behave the same; `last` is also empty if the newest release does.
     """
 
     implementation: str
@@ -309,7 +309,8 @@ TABLE = (
 
 
 def fitting(observed: Observed) -> list[Fingerprint]:
-    """Return the rows that are consistent with `observed`, first those that the pieces of the greeting confirm.
+    """Return the implementations that are consistent with `observed`, first the ones that the pieces of the greeting
+    confirm.
 
     Empty if the version is unknown, since then nothing was observed.
     """
@@ -318,9 +319,9 @@ def fitting(observed: Observed) -> list[Fingerprint]:
 
 
 def likely(observed: Observed) -> str | None:
-    """Format the consistent rows: "libzmq 4.2.0 to 4.3.2, JeroMQ or NetMQ"; None if there are none.
+    """Name the consistent implementations: "libzmq 4.2.0 to 4.3.2, JeroMQ or NetMQ"; None if there are none.
 
-    Adjacent rows become a range of releases.
+    Successive releases are written as a range.
     """
     ranges: list[tuple[Fingerprint, Fingerprint]] = []
     for row in fitting(observed):
@@ -364,7 +365,10 @@ def _padding_fits(observed: Observed, row: Fingerprint) -> bool:
 
 
 def _pieces_speak_for(observed: Observed, row: Fingerprint) -> bool:
-    """Whether there were several pieces, and all but the last end where the row's writes end."""
+    """Whether the peer sent its greeting in the pieces in which the implementation `row` writes it.
+
+    There must be several pieces; the last one may be incomplete.
+    """
     ends = _ends(observed.pieces[:-1])
     return bool(ends) and ends <= _ends(row.writes)
 

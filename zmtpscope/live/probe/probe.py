@@ -86,7 +86,8 @@ class Ping:
 
 @dataclass(slots=True)
 class Found:
-    """Facts about the peer; None is unknown. Texts are unescaped, as received from the network."""
+    """Everything that a probe found out about a peer; None is unknown. Texts are as received from the network, without
+    escapes."""
 
     remote: str | None = None
     """The address that was reached; None for ipc."""
@@ -115,17 +116,17 @@ class Found:
 
     @property
     def unasked(self) -> int:
-        """Octets of its greeting that it sent before we had sent more than a signature."""
+        """How many octets of its greeting the peer sent before the probe had sent more than a signature."""
         return sum(arrival.octets for arrival in self.arrivals if arrival.sent <= SIGNATURE_SIZE)
 
 
 async def probe(
     endpoint: Endpoint, security: Security, wait: float, *, join: bool = False, ping: bool = False
 ) -> Found:
-    """Identify the peer within `wait` seconds. Never raises: `Found.error` is the failure.
+    """Identify the peer at an endpoint within `wait` seconds. Never raises: `Found.error` contains the failure.
 
-    `join`: also complete the handshake as a socket that gets messages. `ping`: also send a PING if the peer announces
-    3.0; libzmq before 4.2 passes it to its application as a message.
+    `join`: complete the handshake even if the peer may then send messages to the probe. `ping`: send a PING also to a
+    peer of 3.0; libzmq before 4.2 passes it to its application as a message.
     """
     return await _Probe(endpoint, security, wait, join=join, ping=ping).run()
 
@@ -187,7 +188,7 @@ class _Probe:
             self._learn(attempt)
 
     async def _listen(self) -> None:
-        """Probe a peer without security: receive its socket type first, then choose ours."""
+        """Probe a peer without security: receive its socket type first, then choose the type to announce."""
         async with self._attempt(UNNAMED, Null(), waits=True) as attempt:
             if attempt.is_old:
                 self.found.handshake = WITHHELD
@@ -203,7 +204,8 @@ class _Probe:
         await self._try(self._partners.values())
 
     async def _try(self, candidates: Iterable[str]) -> None:
-        """Try to complete a handshake as each candidate, for peers that need our socket type first."""
+        """Try to complete a handshake as each of the socket types `candidates`, for a peer that waits for the type of
+        the probe."""
         tried: list[str] = []
         waiting = list(dict.fromkeys(candidates))
         while waiting:
@@ -241,7 +243,7 @@ class _Probe:
             raise Mismatch(f"{where}, with each of the mechanisms NULL, PLAIN and CURVE")
 
     async def _completed(self, attempt: Attempt) -> None:
-        """Record the completed handshake, and send at most a PING."""
+        """Store the result of the completed handshake, and send at most a PING."""
         found, peer = self.found, attempt.peer
         found.handshake, found.joined_as = COMPLETE, peer.settings.socket_type
         self._learn(attempt)
@@ -253,7 +255,7 @@ class _Probe:
     # -- facts ---------------------------------------------------------------------------------------------------------
 
     def _learn(self, attempt: Attempt) -> None:
-        """Add the facts of a connection to those of earlier ones."""
+        """Add the results of a connection to the results of earlier ones."""
         found, peer, begin = self.found, attempt.peer, attempt.begin
         greeting, facts = peer.greeting or {}, peer.facts
         self._begin = self._begin or begin

@@ -1,1 +1,1 @@
-"""Converts the traffic of our own sockets to packets, for a capture file or for the dissector."""
+"""Convert the traffic of sockets of this program to packets, for a capture file or for the dissector."""

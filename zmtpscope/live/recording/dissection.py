@@ -16,9 +16,9 @@ MAX_WAITING = 1 << 20
 
 
 class LiveDissection:
-    """Dissects packets and passes the records to `write`, batch by batch.
+    """Dissects packets of this program, and passes the records to `write`, batch by batch.
 
-    Records name `file` as their capture, None for packets in no file. Dividing packets into other calls only changes
+    Records name `file` as their capture; None for packets in no file. The division of packets into calls only changes
     when records are written. A block costs a hundred times as much as a packet, so call `advance` once for events that
     arrive together.
     """
@@ -35,7 +35,7 @@ class LiveDissection:
         self._count = 0
 
     def feed(self, time: int, packets: Sequence[bytes]) -> None:
-        """Add IP packets that share one time (ns since the epoch). They wait for `advance`, up to 1 MiB."""
+        """Add IP packets with the same time (ns since 1970). They wait for `advance`, up to 1 MiB."""
         self._packets += packets
         self._times += [time] * len(packets)
         self._waiting += sum(map(len, packets))
@@ -43,7 +43,7 @@ class LiveDissection:
             self.advance()
 
     def advance(self) -> None:
-        """Write the records that the packets so far have decided."""
+        """Dissect the packets so far, and write the records that they determine."""
         if self._packets:
             block = self._segmenter.feed(self._block())
             self._write_all(self.analyser.feed(block))

@@ -43,7 +43,8 @@ The first `IPC_PORTS` are for clients of ipc endpoints, the next for the endpoin
 
 
 class Recording:
-    """All connections of one application. Packets go to each of `sinks`, keys to each of `key_sinks`."""
+    """Records all connections of an application. Packets go to each of `sinks`, and CURVE keys to each of
+    `key_sinks`."""
 
     def __init__(self, sinks: Sequence[PacketSink], key_sinks: Sequence[KeySink] = ()) -> None:
         self._sinks = sinks
@@ -52,14 +53,17 @@ class Recording:
         self._ipc_connections = 0
 
     def opened(self, local: Address, remote: Address, connected_by_us: bool, time: int) -> RecordedConnection:
-        """Record a new TCP connection. Raises `ValueError` if the sockets have no IP addresses."""
+        """Record a new TCP connection, and return it. Raises `ValueError` if the sockets have no IP addresses.
+
+        `connected_by_us`: this program opened it, at `time` (ns since 1970).
+        """
         sequence = time // SEQUENCE_CLOCK % MODULUS
         connection = RecordedConnection(self._emit, Direction.pair(local, remote, sequence))
         connection.open(connected_by_us, time)
         return connection
 
     def opened_ipc(self, path: str, connected_by_us: bool, time: int) -> RecordedConnection:
-        """Record a new connection of an ipc endpoint, with generated addresses."""
+        """Record a new connection of an ipc endpoint, with generated addresses, and return it."""
         number = self._ipc_paths.setdefault(path, len(self._ipc_paths))
         connecting = IPC_HOST, FIRST_PORT + self._ipc_connections % IPC_PORTS
         listening = IPC_HOST, FIRST_PORT + IPC_PORTS + number % IPC_PORTS
@@ -68,7 +72,7 @@ class Recording:
         return self.opened(*ends, connected_by_us, time)
 
     def key(self, line: KeyLine) -> None:
-        """Record a secret of a connection, before the octets that it decrypts: a live reader sees the octets only
+        """Record a secret of a connection. Call it before the octets that it decrypts, which a live reader sees only
         once."""
         for sink in self._key_sinks:
             sink(line)
@@ -79,14 +83,14 @@ class Recording:
 
 
 class RecordedConnection:
-    """One connection, reported by our own end. Times are in nanoseconds since the epoch."""
+    """A recorded connection, as this program sees it. Times are in nanoseconds since 1970."""
 
     def __init__(self, emit: PacketSink, directions: tuple[Direction, Direction]) -> None:
         self._emit = emit
         self._ours, self._theirs = directions
 
     def open(self, by_us: bool, time: int) -> None:
-        """Write the three packets of the TCP handshake."""
+        """Write the three packets of the TCP handshake. `by_us`: this program connects."""
         opener, other = self._sender(by_us)
         packets = [opener.segment(SYN, other), other.segment(SYN | ACK, opener), opener.segment(ACK, other)]
         self._emit(time, packets)
@@ -98,7 +102,8 @@ class RecordedConnection:
         self._add_octets(self._theirs, self._ours, octets, time)
 
     def closed(self, by_us: bool, reset: bool, time: int) -> None:
-        """Record the end of both directions. No further call may follow."""
+        """Record the end of both directions, or a RST if `reset`. No further call may follow. `by_us`: this program
+        closed first."""
         closer, other = self._sender(by_us)
         if reset:
             packets = [closer.segment(RST | ACK, other)]

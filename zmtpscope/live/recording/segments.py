@@ -38,9 +38,10 @@ WORDS_OF_HEADER = 5
 
 
 class Direction:
-    """The packets from one socket to another. `next` is the sequence number of the next octet.
+    """The packets from one socket to another. `sequence` is the TCP sequence number of the SYN, `next` that of the next
+    octet.
 
-    `sequence` is the number of the SYN. Raises `ValueError` if an address is invalid or the two families differ.
+    Raises `ValueError` if an address is invalid, or if IPv4 and IPv6 are mixed.
     """
 
     def __init__(self, source: Address, target: Address, sequence: int) -> None:
@@ -103,7 +104,8 @@ class Direction:
 
 
 def word_sum(octets: bytes | memoryview) -> int:
-    """Return a number congruent to the sum of the 16-bit words modulo `CHECKSUM_MODULUS`, padded with a zero octet."""
+    """Return a number congruent to the sum of the 16-bit words modulo `CHECKSUM_MODULUS`; an odd last octet is padded
+    with zero."""
     whole = len(octets) & ~3
     rest = bytes(octets[whole:]).ljust(4, b"\0")
     return int(np.frombuffer(octets[:whole], ">u4").sum(dtype=np.uint64)) + int.from_bytes(rest)
