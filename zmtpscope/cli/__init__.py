@@ -49,7 +49,7 @@ RUN_TIME_ERROR, USAGE, INTERRUPTED = 1, 2, 130
 
 
 class ClosedPipe(Exception):
-    """The reader of standard output has closed it."""
+    """The program that reads standard output has closed the pipe."""
 
 
 COMMAND_OF = dict.fromkeys(("-i", "-D", "-L", "--list-interfaces"), "live")
@@ -57,8 +57,8 @@ COMMAND_OF = dict.fromkeys(("-i", "-D", "-L", "--list-interfaces"), "live")
 
 
 class Commands(click.Group):
-    """A group of commands. Unlike in click, a command ends without an error if the reader of standard output has
-    closed the pipe."""
+    """The group of all commands. A command ends without an error if the program that reads standard output has closed
+    the pipe."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS]
@@ -67,7 +67,7 @@ class Commands(click.Group):
         return _command(cmd_name) if cmd_name in COMMANDS else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert `read` if the arguments name no command."""
+        """Insert the command `read` before arguments that name no command."""
         options = {name for option in self.get_params(ctx) for name in option.opts}
         if args and args[0] not in options.union(COMMANDS):
             if not ctx.resilient_parsing:  # completion prints no errors
@@ -76,7 +76,10 @@ class Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def _check_first(self, ctx: click.Context, args: list[str]) -> None:
-        """Fail with a message that contains the command to type if the arguments are not valid for `read`."""
+        """Check the arguments of a call without a command name as those of `read`.
+
+        If they are invalid, raise a usage error that suggests a valid command line.
+        """
         import shlex
 
         first = args[0]
@@ -93,8 +96,10 @@ class Commands(click.Group):
         ctx.fail(f"no command or file named {first!r}{nearest(first, COMMANDS)}")
 
     def _command_behind_options(self, args: list[str]) -> int | None:
-        """Return the index of the first argument that names a command and is neither a file nor the value of an
-        option; None if a file precedes it."""
+        """Return the index of a command name that follows options, or None.
+
+        It must be neither a file nor the value of an option, and no file may precede it.
+        """
         options = [each for name in ("read", "live") for each in _command(name).params]
         with_value = {name for each in options if not getattr(each, "is_flag", True) for name in each.opts}
         places = iter(range(len(args)))

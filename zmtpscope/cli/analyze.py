@@ -64,7 +64,8 @@ def analyze(**given: Any) -> int:
 
 
 def _write_tables(directory: Path, given: dict[str, Any], names: Sequence[str]) -> Run:
-    """Write all tables as Parquet, without bodies, and return the run after its end."""
+    """Write all tables as Parquet, without bodies; return the finished run, which knows the problems of the
+    captures."""
     records = [record for record, plural in PLURALS.items() if plural in names]
     columns = {
         record: tuple(field.name for field in RECORDS[record].fields if field.name != "bodies") for record in records
@@ -76,7 +77,7 @@ def _write_tables(directory: Path, given: dict[str, Any], names: Sequence[str]) 
 
 @contextmanager
 def _spark() -> Iterator[SparkSession]:
-    """Yield a Spark session, which is closed after the block unless it already existed."""
+    """Return a Spark session in a context, which closes it at the end unless it existed before."""
     from pyspark.sql import SparkSession
 
     from zmtpscope.spark import session

@@ -122,8 +122,10 @@ CAPTURE_OPTIONS = (
 
 
 def take_capture_filter(given: dict[str, Any]) -> None:
-    """Take the arguments of a command with -i as its capture filter, as tcpdump and tshark do. Raises
-    `click.UsageError`."""
+    """Use the arguments of a command with -i as its capture filter, as tcpdump and tshark do.
+
+    Raises `click.UsageError`.
+    """
     words: Sequence[str] = given["files"]
     if not given["interfaces"] or not words:
         return
@@ -135,7 +137,8 @@ def take_capture_filter(given: dict[str, Any]) -> None:
 
 
 def check_no_capture_options(given: dict[str, Any], path: str, why: str) -> None:
-    """Raise `click.UsageError` for options that require -i, which a file does not have."""
+    """Raise `click.UsageError` if options are given that only -i has. `path` is the file that is read instead, and
+    `why` the reason."""
     for option in click.get_current_context().command.params:
         if isinstance(option, Option) and option.heading == CAPTURE and given[str(option.name)]:
             raise click.UsageError(f"{option.opts[0]} is for a capture with -i; {path} {why}")
@@ -158,14 +161,14 @@ def list_interfaces(*, netns: str | None, as_json: bool) -> int:
 
 
 def refused(*lines: str) -> click.exceptions.Exit:
-    """Print why a capture cannot start; return the exception to raise."""
+    """Print why a capture cannot start, as one or more lines; return the exception to raise."""
     for number, line in enumerate(lines):
         notify(line if number else f"{click.get_current_context().command_path}: {line}")
     return click.exceptions.Exit(USAGE)
 
 
 def interface_lines(known: Sequence[Interface]) -> Iterator[str]:
-    """Yield number, name, state, addresses and kind of each, in columns. `-i` also accepts the number."""
+    """Yield a line for each interface with number, name, state, addresses and kind. `-i` also accepts the number."""
     rows = [
         (f"{number}.", safe_text(each.name), _state(each), ", ".join(each.addresses), safe_text(each.description))
         for number, each in enumerate(known, 1)

@@ -28,7 +28,7 @@ STANDARD_INPUT = "-"
 
 
 def given_keys(given: dict[str, Any]) -> Keys | None:
-    """Load keys from `--keys` or the environment variable; return None without either."""
+    """Load keys from `--keys` or the environment variable; return None if neither names a file."""
     names: Sequence[str] = given["key_files"]
     source = ""
     if click.get_current_context().get_parameter_source("key_files") is ParameterSource.ENVIRONMENT:
@@ -42,7 +42,8 @@ def given_keys(given: dict[str, Any]) -> Keys | None:
 def open_keys(names: Sequence[str], source: str = "") -> Keys:
     """Read key files (- is standard input), and warn about secrets that other users can read.
 
-    An unreadable file is a usage error; `source` is appended to it and states the origin of the name.
+    An unreadable file is a usage error. `source` is appended to its text, and names the environment variable if the
+    file name comes from there.
     """
     # imported here, because the latter loads libsodium
     from pathlib import Path
@@ -63,7 +64,7 @@ def open_keys(names: Sequence[str], source: str = "") -> Keys:
 
 
 def report_problems(keys: Keys | None, reported: Sequence[str] = ()) -> Sequence[str]:
-    """Report unusable lines of key files, except the ones in `reported`; return all problems reported so far."""
+    """Report lines of key files that cannot be used, except the ones in `reported`; return all problems so far."""
     if keys is None:
         return reported
     problems = keys.problems
@@ -84,7 +85,7 @@ class NoCapture(click.ClickException):
 
 
 def named_captures(given: dict[str, Any]) -> list[str]:
-    """Return the captures that were named with and without `-r`."""
+    """Return the capture files of the command line, named with and without `-r`."""
     paths = [*given["files"], *given["more_files"]]
     if not paths:
         raise click.UsageError("name a capture to read, or - for standard input")
@@ -103,7 +104,8 @@ def is_read_once(path: str) -> bool:
 
 
 def analyser_options(given: dict[str, Any], **more: Any) -> Options:
-    """Collect the analyser's options from `ReadOptions`, `--payload-file`, `--show-secrets`, and `more`."""
+    """Return the analyser's options for the parameters of a command: `ReadOptions`, `--payload-file`, `--show-secrets`,
+    and `more`."""
     from zmtpscope.dissect import Options
 
     own = ReadOptions(**{name: given[name] for name in READ_OPTIONS})
@@ -111,7 +113,7 @@ def analyser_options(given: dict[str, Any], **more: Any) -> Options:
 
 
 def report_nothing_found(summary: Summary, captures: Captures) -> None:
-    """Report what a capture without ZMTP contains, and a remedy."""
+    """Report that a capture contains no ZMTP, what it contains instead, and a remedy."""
     if (captures.statistics.packets or not captures.problems) and (
         found := nothing_found(summary, captures.statistics)
     ):
@@ -155,7 +157,7 @@ def _why_closed(summary: Summary, keys: Keys) -> str:
 
 
 def exit_code(captures: Captures) -> int:
-    """Report damage and losses; return the exit code of a run that read all readable data."""
+    """Report damage of the captures, and lost packets; return the exit code of a run that read all readable data."""
     for problem in captures.problems:
         notify(f"zmtpscope: {problem}")
     if drops := captures.statistics.dropped():
@@ -184,13 +186,13 @@ class Run:
         return self.analyser.run(self.captures)
 
     def progress(self, *, shown: bool = True) -> Progress:
-        """Return the progress of the run, which is drawn on terminals only."""
+        """Return the progress bar of the run, which is drawn on terminals only."""
         from zmtpscope.cli.progress import Progress
 
         return Progress(self.captures.statistics, self.paths, shown and is_seen())
 
     def report_shortcomings(self, *, reports_nothing_found: bool = True) -> None:
-        """Report once: a capture without ZMTP, dissectors that failed to load, and connections that the keys do not
+        """Report once that a capture has no ZMTP, that dissectors failed to load, and which connections the keys do not
         decrypt."""
         if not self._is_reported:
             self._is_reported = True
@@ -200,7 +202,7 @@ class Run:
             report_still_encrypted(self.analyser.summary, self.options.keys)
 
     def exit_code(self) -> int:
-        """Report damage and losses; return the exit code."""
+        """Report damage of the captures, and lost packets; return the exit code."""
         return exit_code(self.captures)
 
 
@@ -208,10 +210,9 @@ class Run:
 def reading(
     given: dict[str, Any], captures: Captures | None = None, *, block_size: int | None = None, **more: Any
 ) -> Iterator[Run]:
-    """Yield the run of a command over `captures`, or over the files that the command names, and report problems
-    afterwards.
+    """Return in a context the run of a command over `captures`, or over the files that the command names.
 
-    `more` are further options of the analyser.
+    At the end of the context, problems are reported. `more` are further options of the analyser.
     """
     # imported here to keep help, usage errors and other commands fast
     from zmtpscope.capture import CaptureError, open_captures
@@ -236,9 +237,10 @@ def reading(
 def read_through(
     given: dict[str, Any], feed: Callable[[Run, Batch], object], write: Callable[[Run], object], **more: Any
 ) -> int:
-    """Pass all batches to `feed`, then call `write`; return the exit code. `more` are further options of the analyser.
+    """Pass all batches of a run to `feed`, then call `write` with the run; return the exit code.
 
-    The first Ctrl-C stops reading and writes the results so far; a second one exits at once.
+    `more` are further options of the analyser. The first Ctrl-C stops reading, and the results so far are written; a
+    second one exits at once.
     """
     from zmtpscope.capture.captures import LARGE_BLOCK_SIZE
 

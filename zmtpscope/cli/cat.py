@@ -37,7 +37,7 @@ NAMING = ("ROUTER", "SERVER", "PEER")
 
 
 class Ended(click.ClickException):
-    """The command ended with a message and an exit code."""
+    """`cat` ends with an error message and an exit code."""
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
@@ -228,7 +228,7 @@ def _octets(text: str | None) -> bytes | None:
 
 
 def _source(given: dict[str, Any], notation: Notation) -> Messages | None:
-    """Return the messages to send, if there are any and they are not echoes."""
+    """Return the messages to send; None if the command line has none, or if `cat` only sends received messages back."""
     from zmtpscope.live.cat.standard_streams import GivenMessages, InputMessages
 
     if given["socket_type"] in RECEIVING or given["echo"]:
@@ -267,7 +267,7 @@ def _goal(given: dict[str, Any], notation: Notation) -> Goal:
 
 
 def _topics(given: dict[str, Any]) -> list[bytes]:
-    """Return the topics or groups. Raises `ValueError` for an invalid group."""
+    """Return the topics to subscribe to, or the groups to join. Raises `ValueError` for an invalid group."""
     from zmtpscope.live.cat.message_input import typed_octets
     from zmtpscope.zmtp.peer.patterns import check_group
 
@@ -325,5 +325,5 @@ def _render(given: dict[str, Any]) -> Render:
 
 
 def _runs_until_stopped(given: dict[str, Any]) -> bool:
-    """Whether only ctrl-C ends the command."""
+    """Whether the command runs until ctrl-C, because no other limit is given."""
     return given["count"] is None and given["socket_type"] not in (*SENDING, "REQ")

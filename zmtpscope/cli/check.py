@@ -57,7 +57,7 @@ UNSHOWN = {"body": Body("none", None), "show_secrets": False}
 
 
 class Why(NamedTuple):
-    """`--why`; `topic` is in the encoding of records (`to_text`)."""
+    """The value of `--why`: topic and subscriber. `topic` is in the encoding of records (`to_text`)."""
 
     topic: str
     peer: str
@@ -124,7 +124,8 @@ def check(**given: Any) -> int:
 
 
 def _answer(given: dict[str, Any]) -> int:
-    """Print why messages reached a peer or did not (`--why`)."""
+    """Print for `--why` which messages of a topic reached the subscriber, and why others did not; return
+    the exit code."""
     from zmtpscope.diagnosis.across.why import TopicSearch, answers, peer_names
     from zmtpscope.diagnosis.across.words import topic_name
     from zmtpscope.diagnosis.derivation import Derivation
@@ -161,7 +162,7 @@ def _answer(given: dict[str, Any]) -> int:
 
 
 def _write(derivation: Derivation, run: Run, given: dict[str, Any]) -> bool:
-    """Write the diagnoses; return whether `--fail-on` matches any."""
+    """Print the diagnoses; return whether `--fail-on` matches any of them."""
     from zmtpscope.diagnosis.diagnose import diagnose
     from zmtpscope.diagnosis.rules.catalogue import RULES
 

@@ -1,4 +1,4 @@
-"""Credentials for our side of a connection: options, and the resulting `Security`.
+"""Credentials of sockets that the commands open: options, and the resulting `Security`.
 
 Secrets are read from files, the environment or a prompt, never from the command line, which all local users can see.
 """
@@ -65,7 +65,7 @@ SERVER_OPTIONS = (
 
 
 def given_security(given: Mapping[str, Any]) -> Security:
-    """Return the security of the client and server options, or NULL.
+    """Return the security that the options of client or server describe; NULL without options.
 
     Raises `click.UsageError` for invalid combinations and unusable files.
     """
@@ -164,7 +164,7 @@ def _curve_server(path: str) -> CurveServer:
 
 
 def _key(path: str, *, secret: bool) -> bytes:
-    """Return the only key of a file, bare or in a certificate."""
+    """Return the only key of a file: a public key, or with `secret` a secret key, alone or in a certificate."""
     from zmtpscope.curve_keys import key_from_text
 
     octets = _read(path, secret=secret)
@@ -190,12 +190,12 @@ def _certificates(path: str, octets: bytes) -> list[KeyLine]:
 
 
 def _lines(path: str) -> list[bytes]:
-    """Return the lines of a file with passwords, without empty lines at the end."""
+    """Return the lines of a file with logins, without empty lines at the end."""
     return _read(path, secret=True).rstrip(b"\r\n").replace(b"\r\n", b"\n").split(b"\n")
 
 
 def _read(path: str, *, secret: bool) -> bytes:
-    """Read a file with secrets; warn if other users can read it."""
+    """Return the contents of a file. With `secret`, warn if other users can read it."""
     try:
         with open(path, "rb") as file:
             octets = file.read(LARGEST_FILE + 1)

@@ -22,7 +22,7 @@ the repository, which contains each file only once.
 
 
 class Demo(NamedTuple):
-    """A demo capture and commands for it, in which FILE stands for the name of the capture."""
+    """A demo capture, and commands to try on it. In a command, FILE stands for the name of the capture."""
 
     capture: str
     """Path below `captures/`."""
@@ -34,7 +34,7 @@ class Demo(NamedTuple):
         return FOLDER / self.capture
 
     def commands_on(self, file: str) -> list[str]:
-        """Return the commands for a capture file, without the program name."""
+        """Return the commands with `file` as the name of the capture, without the program name."""
         return [command.replace("FILE", shlex.quote(file)) for command in self.commands]
 
 
@@ -106,7 +106,8 @@ def _write(capture: Demo, target: Path, *, force: bool) -> None:
 
 
 def _show(capture: Demo) -> None:
-    """Run the first commands of a capture, each after the line that a user would type."""
+    """Run the first commands of a demo capture. Before the output of each, print the command line that a user would
+    type."""
     click.echo(f"{SHOWN}: {capture.summary}\n")
     shown = capture.commands_on(f"{SHOWN}.pcap")[:SHOWN_COMMANDS]
     for typed, run in zip(shown, capture.commands_on(str(capture.path)), strict=False):

@@ -1,4 +1,4 @@
-"""One-line diagnoses as they arise, for commands that follow a capture."""
+"""Diagnoses as lines, as soon as they arise, for commands that follow a capture."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ MAX_SHOWN = 3
 
 
 class Diagnoses:
-    """Finds new diagnoses. `feed` it all batches; when `is_due`, `news` returns a line for each new cause. `last`
-    are the latest lines."""
+    """Finds new diagnoses in a live capture.
+
+    Pass all batches to `feed`. When `is_due`, `news` returns a line for each new diagnosis. `last` are the latest
+    lines.
+    """
 
     def __init__(self, paint: Callable[[str, str], str]) -> None:
         self._watch = Watch()
@@ -37,8 +40,10 @@ class Diagnoses:
         return time.monotonic() >= self._due
 
     def news(self, ongoing: Ongoing = ENDED) -> list[str]:
-        """Format diagnoses that are new since the last update. `ongoing` is the analyser's while packets still
-        arrive."""
+        """Return a line for each diagnosis that is new since the last call.
+
+        `ongoing` is the state of the analyser while packets still arrive (stalls, outages).
+        """
         began = time.monotonic()
         found = [one_line(diagnosis, self._clock, self._paint) for diagnosis in self._watch.news(ongoing)]
         now = time.monotonic()

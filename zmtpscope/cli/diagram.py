@@ -107,7 +107,8 @@ def diagram(**given: Any) -> int:
 
 
 def _form(given: dict[str, Any]) -> str:
-    """Return the format of the output. Raises `click.UsageError` for an unknown format, or an existing file."""
+    """Return the format of the diagram. Raises `click.UsageError` for an unknown format, or if the output
+    file exists."""
     target: Path | None = given["target"]
     if target is not None and target.exists() and not given["force"]:
         raise already_exists(target)

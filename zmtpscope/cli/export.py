@@ -44,9 +44,9 @@ BLOCK_SIZE = 1 << 20
 def write_tables(
     given: dict[str, Any], selection: Mapping[str, tuple[str, ...]], filter: Filter | None = None
 ) -> tuple[Run, list[Written]]:
-    """Write record types with these columns as the parameters of `export` request.
+    """Write the record types in `selection` as tables with these columns, with the parameters of `export`.
 
-    Returns the run, at its end, and the files written.
+    Returns the finished run, and the files written.
     """
     with (
         reading(given, block_size=BLOCK_SIZE, frames="frame" in selection) as run,
@@ -120,8 +120,10 @@ def export(**given: Any) -> int:
 
 
 def _selection(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return record types with their columns: the selected ones, otherwise all except frames and derived ones; plus
-    these two if requested."""
+    """Return the record types to export, with their columns.
+
+    By default all types except frames and derived records; options add these. `--select` names the types instead.
+    """
     selection: dict[str, tuple[str, ...]] = given["selection"]
     whole = {name: tuple(field.name for field in type_.fields) for name, type_ in RECORDS.items()}
     if not selection:
@@ -133,7 +135,7 @@ def _selection(given: dict[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _summary(directory: Path, written: Sequence[Written]) -> str:
-    """Write `out: 3 files, 30 rows, 17 kB (connections.csv 2 rows, ...)`."""
+    """Describe the files written: `out: 3 files, 30 rows, 17 kB (connections.csv 2 rows, ...)`."""
     rows, octets = sum(file.rows for file in written), sum(file.octets for file in written)
     each = ", ".join(f"{file.path.name} {file.rows}" for file in written)
     return f"zmtpscope: {directory}: {len(written)} files, {rows} rows, {size(octets)} (rows of {each})"

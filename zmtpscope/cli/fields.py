@@ -56,8 +56,10 @@ def _json_lines(types: Sequence[RecordType]) -> Iterator[str]:
 
 
 def _table(types: Sequence[RecordType], *, with_filter_fields: bool) -> Iterator[str]:
-    """Yield the fields under headings: those that records share, those of each type, and, if `with_filter_fields`,
-    those that exist only in filters."""
+    """Yield the lines of the list of fields, under headings: fields that records share, then fields of each type.
+
+    With `with_filter_fields`, also fields that exist only in filters.
+    """
     from zmtpscope.filter.fields import MADE, Type
 
     yield "every record"
@@ -77,7 +79,7 @@ def _table(types: Sequence[RecordType], *, with_filter_fields: bool) -> Iterator
 
 
 def _rows(fields: Sequence[Field], record: str | None) -> Iterator[str]:
-    """Yield a row for each field of a record type (None: of all types)."""
+    """Yield a table row for each field of a record type (None: fields of all types)."""
     from zmtpscope.filter.examples import example_of
     from zmtpscope.filter.fields import other_names
 
@@ -92,7 +94,8 @@ def _rows(fields: Sequence[Field], record: str | None) -> Iterator[str]:
 
 
 def _short_type(type_: str) -> str:
-    """Shorten types with members: `struct`, `list<struct>`, and `list<{name, value}>` for properties."""
+    """Return the type of a field without its members: `struct`, `list<struct>`; but `list<{name, value}>` for
+    properties."""
     if type_ == METADATA:
         return "list<{name, value}>"
     return type_.partition("struct<")[0] + "struct" + ">" * type_.startswith("list<") if "struct<" in type_ else type_

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BadFilter(click.UsageError):
-    """An invalid filter. `shown` are two lines: the filter, and carets below the error."""
+    """A usage error for an invalid filter. `shown` are two lines: the filter, and carets below the error."""
 
     def __init__(self, message: str, shown: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class BadFilter(click.UsageError):
 
 
 def parse_filter(context: click.Context, parameter: click.Parameter, value: str | None) -> Filter | None:
-    """Parse `-Y`; errors are usage errors with carets below the place."""
+    """Parse the value of `-Y`. An error is a usage error, with carets below the wrong part."""
     if value is None:
         return None
     from zmtpscope.filter import Filter, FilterError  # builds its fields, which is slow
@@ -49,7 +49,7 @@ FILTER = FILTERS.option(
 
 
 def given_choice(given: dict[str, Any], conns: Iterable[int]) -> Chosen:
-    """Choose records that match all of `--conn`, `--peer`, `--topic` and `-Y`."""
+    """Return the selection that `--conn`, `--peer`, `--topic` and `-Y` describe; a record must match all of them."""
     from zmtpscope.conversations.choosing import Chosen
     from zmtpscope.filter import Filter
     from zmtpscope.records import from_text
@@ -68,7 +68,7 @@ NOUNS = {"zre_pair": "pair of ZRE nodes"}
 class Filtered:
     """Selects the records that match `filter`, and counts them.
 
-    `first_time()` is the time of the first packet of the capture.
+    `first_time()` returns the time (ns) of the first packet of the capture.
     """
 
     def __init__(self, filter: Filter, options: Options, first_time: Callable[[], int | None]) -> None:
@@ -87,7 +87,7 @@ class Filtered:
         return found
 
     def summary(self) -> str:
-        """Count the matching records in words: `12 messages, 1 finding`."""
+        """Describe the number of matching records: `12 messages, 1 finding`."""
         words = [counted(count, NOUNS.get(name, name)) for name, count in self.records.most_common() if count]
         return ", ".join(words) or "nothing"
 
@@ -95,7 +95,8 @@ class Filtered:
 def messages_filtered(
     filter: Filter | None, options: Options, first_time: Callable[[], int | None]
 ) -> Callable[[Batch], Batch]:
-    """Return a function that removes messages not matching `filter`, for commands that count messages."""
+    """Return a function that removes the messages that do not match `filter` from a batch, for commands that count
+    messages."""
     if filter is None:
         return lambda batch: batch
     from zmtpscope.filter.selection import with_messages
@@ -104,6 +105,7 @@ def messages_filtered(
 
 
 def body_for(filter: Filter | None) -> Body:
-    """Return which octets of bodies to keep: a command that shows no bodies keeps as many as the filter reads."""
+    """Return which octets of bodies the analyser must keep for a command that prints none: as many as the
+    filter reads."""
     is_read = filter is not None and not filter.reads.isdisjoint(("bodies", "bodies_kept"))
     return Body("full" if is_read else "none", None)

@@ -91,7 +91,8 @@ def follow(**given: Any) -> int:
 
 
 def _followed(given: dict[str, Any], paths: Sequence[str]) -> Chosen | None:
-    """Return the selection by `--conn`, `--peer`, `--topic` and `-Y`, which must all match; None if none is given."""
+    """Return the selection that `--conn`, `--peer`, `--topic` and `-Y` describe, all of which must match; None without
+    these."""
     if all(given[name] is None for name in SELECTORS):
         if any(map(is_read_once, paths)):  # counting connections would consume them
             raise click.UsageError("select what to follow with --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER")
@@ -100,7 +101,10 @@ def _followed(given: dict[str, Any], paths: Sequence[str]) -> Chosen | None:
 
 
 def _only_connection(given: dict[str, Any], paths: Sequence[str], options: Options) -> frozenset[int]:
-    """Return the only connection in the captures, or nothing. Raises `click.UsageError` if there are several."""
+    """Return the number of the only connection in the captures, as a set; empty if there is none.
+
+    Raises `click.UsageError` if there are several.
+    """
     from zmtpscope.capture import open_captures
     from zmtpscope.dissect import Analyser
 
@@ -120,7 +124,8 @@ def _only_connection(given: dict[str, Any], paths: Sequence[str], options: Optio
 
 
 def _existing_names(given: dict[str, Any], names: Names, summary: Summary) -> str:
-    """Return the end of an error about a missing connection, peer or topic: the existing names, or where to look."""
+    """Return the end of an error about an unknown connection, peer or topic: the existing names, or a command that
+    lists them."""
     from zmtpscope.export.safe_text import safe_text
     from zmtpscope.records import from_text, to_text
 
@@ -134,7 +139,8 @@ def _existing_names(given: dict[str, Any], names: Names, summary: Summary) -> st
 
 
 def _nearest(name: str, known: set[str]) -> str:
-    """Return the known names that contain `name`, otherwise the closest one, otherwise the first ones."""
+    """Return names to suggest for an unknown one: all that contain `name`, or else the most similar one, or else the
+    first ones."""
     from difflib import get_close_matches
 
     if not known:
@@ -147,7 +153,7 @@ def _nearest(name: str, known: set[str]) -> str:
 
 @contextmanager
 def _body_files(given: dict[str, Any]) -> Iterator[BodyFiles | None]:
-    """Yield the destination of `--bodies`, if given. It appears only if the command succeeds."""
+    """Return in a context the writer for `--bodies`, or None. Its files appear only if the command succeeds."""
     if given["bodies"] is None:
         yield None
         return
@@ -169,7 +175,7 @@ def _body_files(given: dict[str, Any]) -> Iterator[BodyFiles | None]:
 
 
 def _writer(given: dict[str, Any], first_time: Callable[[], int | None]) -> Callable[[Iterable[Selected]], int]:
-    """Return a function that writes records and returns their number."""
+    """Return a function that prints records of a conversation, and returns their number."""
     from zmtpscope.export.json_lines import escaped, line_of
 
     text = None

@@ -1,4 +1,4 @@
-"""Open a capture that still grows, as the options of a command ask for, and report on it while it is read."""
+"""Open a capture that still grows, according to the options of a command, and report its state while it is read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def open_followed(given: dict[str, Any], paths: Sequence[str]) -> FollowedCaptur
 
 
 def _own_capture(settings: CaptureSettings, copy: PacketCopy | None) -> FollowedCapture:
-    """Start our own capture and drop privileges. Raises `click.ClickException`."""
+    """Start capturing on interfaces, and drop privileges. `copy` receives the packets. Raises
+    `click.ClickException`."""
     from zmtpscope.live.capture.loading import load_for
     from zmtpscope.live.capture.privileges import RightsKept, UnknownUser, become, invoking_user
     from zmtpscope.live.capture.session import CaptureRefused
@@ -79,7 +80,10 @@ def _own_capture(settings: CaptureSettings, copy: PacketCopy | None) -> Followed
 
 @contextmanager
 def following(given: dict[str, Any], paths: Sequence[str]) -> Iterator[tuple[FollowedCapture, Callable[[], bool]]]:
-    """Yield the capture, which signals stop, and a function that returns whether a signal has requested counts."""
+    """Return in a context a growing capture, and a function that returns whether SIGUSR1 has requested counts.
+
+    Ctrl-C and other signals stop the capture.
+    """
     followed = open_followed(given, paths)
     try:
         with stopped_by_interrupt(followed.stop), counts_on_request() as counts_wanted:
@@ -98,14 +102,14 @@ def report_end(followed: FollowedCapture) -> int:
 
 
 def state_of(followed: FollowedCapture, analyser: Analyser) -> State:
-    """Collect what the status line shows."""
+    """Return the counts for the status line."""
     messages, connections = analyser.messages_so_far()
     packets, lag = followed.captures.statistics.packets, seconds_behind(followed.captures, analyser.latest)
     return State(packets, messages, connections, followed.dropped, lag)
 
 
 def news_lines(followed: FollowedCapture, analyser: Analyser, counts_wanted: Callable[[], bool]) -> list[str]:
-    """Return the lines for standard error: changes of interfaces, and counts if requested."""
+    """Return the new lines for standard error: changes of interfaces, and counts if the user requested them."""
     news = followed.news()
     if counts_wanted():
         news.append(status_text(state_of(followed, analyser)))
@@ -113,13 +117,18 @@ def news_lines(followed: FollowedCapture, analyser: Analyser, counts_wanted: Cal
 
 
 def seconds_behind(captures: Captures, latest: int) -> float:
-    """Return the age of the newest packet read (`latest`, ns since the epoch) if more are waiting, else 0."""
+    """Return how far reading is behind the capture, in seconds: the age of the newest packet read (`latest`, ns since
+    1970).
+
+    0 if no more packets wait.
+    """
     is_behind = captures.follow is not None and captures.follow.unread and latest
     return max(0.0, time.time() - latest / SECOND) if is_behind else 0.0
 
 
 def _packet_copy(given: dict[str, Any]) -> PacketCopy | None:
-    """Return the copier to the FIFO, device or standard output that -w names; None if it names a file or is missing.
+    """Return the writer that copies packets to the FIFO, device or standard output of -w; None if -w names a file or is
+    missing.
 
     If packets go to standard output, all other output goes to standard error from now on. Raises `click.UsageError`.
     """

@@ -24,7 +24,7 @@ DEFAULT = "zmtpscope.keys"
 
 
 class NotRecorded(click.ClickException):
-    """The program was not run, because its keys cannot be recorded."""
+    """The program was not started, because its keys cannot be recorded."""
 
     exit_code = 2
 
@@ -113,7 +113,7 @@ def list_keys(key_files: tuple[str, ...], as_json: bool) -> None:
 
 
 def _fields(line: KeyLine) -> dict[str, Any]:
-    """Return the public parts of a line. null: missing, or not verifiable."""
+    """Return the public parts of a key line, for JSON. null: missing, or not verifiable."""
     from zmtpscope.curve_keys import CLIENT_TRANSIENT, SERVER_LONGTERM, SERVER_PUBLIC, SERVER_PUBLIC_TRANSIENT
     from zmtpscope.records import MASK
     from zmtpscope.zmtp import z85
@@ -141,7 +141,7 @@ def _text(fields: dict[str, Any]) -> str:
 
 
 def _total(counts: Counter[str], files: int) -> str:
-    """Write `3 keys in 1 file: 2 CURVE_SHARED, 1 CURVE_SERVER_PUBLIC`."""
+    """Describe the number of keys: `3 keys in 1 file: 2 CURVE_SHARED, 1 CURVE_SERVER_PUBLIC`."""
     keys = counts.total()
     each = ", ".join(f"{count} {label}" for label, count in counts.items())
     return f"{counted(keys, 'key')} in {counted(files, 'file')}{': ' if each else ''}{each}\n"

@@ -69,7 +69,7 @@ RECORD_LINES = (
 
 
 def check_output(given: dict[str, Any]) -> None:
-    """Parse the template options. Raises `click.UsageError` if output options contradict each other."""
+    """Parse the options for templates, and raise `click.UsageError` if output options contradict each other."""
     given["template"] = parsed_template(given)
     if given["template"] is not None and (given["quiet"] or given["as_json"] or given["tree"] or given["hex_dump"]):
         raise click.UsageError("-T fields and --format cannot be combined with -q, --json, -V and -x")
@@ -81,7 +81,7 @@ def check_output(given: dict[str, Any]) -> None:
 
 
 def _report_only_frames_match(given: dict[str, Any]) -> None:
-    """Tell the user that the filter matches only frame records, which were not requested."""
+    """Warn that the filter can match only frame records, which were not requested by `--frames`."""
     asked = []
     if given["filter"] is not None:
         from zmtpscope.filter.filter import types_of
@@ -100,7 +100,7 @@ class Writer(NamedTuple):
 
 
 def wants_records(given: dict[str, Any]) -> bool:
-    """Whether records are needed: for output, a filter, derived records, or a copy of their packets."""
+    """Whether the command needs records: for output, a filter, derived records, or a copy of their packets (`-w`)."""
     others = given["filter"] is not None or given["derived"] or given.get("packets_to") is not None
     return not given["quiet"] or others
 
@@ -108,10 +108,10 @@ def wants_records(given: dict[str, Any]) -> bool:
 def record_writer(
     given: dict[str, Any], run: Run, *, waits: bool = False, also: Callable[[Batch], None] | None = None
 ) -> Writer:
-    """Return the writer of a run's records.
+    """Return a writer that prints the records of a run that match `-Y`; with `-q`, only their number.
 
-    With `waits`, text lines may wait for earlier ones, otherwise each is written with its batch. Only records matching
-    `-Y` are written; with `-q` only their number. Written records also go to `also`.
+    With `waits`, a line may wait so that lines are in the order of time; otherwise each is printed with its batch.
+    `also` is called with the printed records of each batch.
     """
     options, first_time = run.options, run.first_time
     if given["quiet"]:
@@ -130,7 +130,7 @@ def record_writer(
 
 
 def wants_derived(given: dict[str, Any]) -> bool:
-    """Whether derived records are needed: an option requests them, or the filter matches only them."""
+    """Whether the command needs derived records: an option requests them, or the filter can match only them."""
     if given["derived"] or given["filter"] is None:
         return bool(given["derived"])
     from zmtpscope.filter.filter import types_of
@@ -230,9 +230,9 @@ def _text_writer(
 
 
 def write_end(run: Run, given: dict[str, Any]) -> None:
-    """Write summary and statistics, if requested, and report missing data.
+    """Print the summary and statistics that were requested, and report missing data.
 
-    With JSON lines statistics go to stderr, because they are not JSON.
+    With JSON lines, statistics go to standard error, because they are not JSON.
     """
     summary, captures, statistics = run.analyser.summary, run.captures, run.captures.statistics
     if given["quiet"]:

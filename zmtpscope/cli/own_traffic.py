@@ -1,4 +1,4 @@
-"""Traffic of our own connections: `--show` shows it as `read` does, `-w` records it."""
+"""The traffic of sockets that the commands open: `--show` prints it as `read` does, and `-w` records it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ TRAFFIC_OPTIONS = (
 
 
 class OwnTraffic:
-    """Shows and records connections, by the options of `TRAFFIC_OPTIONS`.
+    """Prints and records connections, according to `TRAFFIC_OPTIONS`.
 
-    `recording` is None if neither option is given; call `finish` when all connections have closed. Raises
-    `click.UsageError` if the file cannot be created. A later write error is reported and kept in `failed`, and the
-    connections continue.
+    `recording` is None without these options. Call `finish` when all connections have closed. Raises `click.UsageError`
+    if the file cannot be created. A later write error is reported and stored in `failed`, and the connections continue.
     """
 
     def __init__(self, given: dict[str, Any]) -> None:
@@ -72,7 +71,7 @@ class OwnTraffic:
 
 
 class _File:
-    """The capture of `-w`, and its key log, which is created with the first key."""
+    """The capture file of `-w`, and its key log, which is created with the first key."""
 
     def __init__(self, path: Path, *, force: bool, failed: Callable[[object], None]) -> None:
         from zmtpscope.live.keys.key_log import KeyLog, KeyLogError
@@ -121,7 +120,7 @@ class _File:
 
 
 class _Shown:
-    """Writes the lines of `read` to standard error as soon as they are known."""
+    """Prints the lines of `read` on standard error as soon as they are known."""
 
     def __init__(self) -> None:
         from zmtpscope.cli.terminal import painter, terminal_width
@@ -145,7 +144,7 @@ class _Shown:
         self._advancing = False
 
     def write(self, time: int, packets: Sequence[bytes]) -> None:
-        """Dissect packets, together with any that arrive immediately after."""
+        """Dissect packets and print their lines. Packets that follow immediately are dissected together with them."""
         self.live.feed(time, packets)
         if not self._advancing:
             self._advancing = True

@@ -18,7 +18,7 @@ AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
 
 
 class Heading(str):
-    """A heading in help, which declares the options below it."""
+    """A heading in help. Its methods declare options that help lists below it."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ option, flag = OPTIONS.option, OPTIONS.flag
 
 
 class Option(click.Option):
-    """Help lists it under a heading of `HEADINGS`."""
+    """An option that belongs to a heading of `HEADINGS` in help."""
 
     def __init__(self, *names: Any, heading: str = OPTIONS, **settings: Any) -> None:
         super().__init__(*names, **settings)
@@ -46,7 +46,7 @@ class Option(click.Option):
 
 
 class Command(click.Command):
-    """Help lists its options under headings."""
+    """A command whose help lists its options under headings."""
 
     def options_by_heading(self, ctx: click.Context) -> dict[str, list[click.Option]]:
         """Group the options by heading, in the order in which help prints them."""
@@ -66,13 +66,13 @@ class Command(click.Command):
 
 
 def command(**settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a `Command` of a function, with the settings of `click.command`."""
+    """Return a decorator that makes a `Command` of a function, with the settings of `click.command`."""
     decorator: Callable[[Callable[..., Any]], click.Command] = click.command(**{"cls": Command, **settings})
     return decorator
 
 
 def options(*each: Callable[[AnyCommand], AnyCommand]) -> Callable[[AnyCommand], AnyCommand]:
-    """Add several options to a command, in this order."""
+    """Return a decorator that adds several options to a command, in this order."""
 
     def add(command: AnyCommand) -> AnyCommand:
         for add_one in reversed(each):
@@ -97,7 +97,7 @@ def parse_count(context: click.Context, parameter: click.Parameter, value: str |
 
 
 def checked(parse: Callable[[S], T], value: S) -> T:
-    """Parse a parameter; a `ValueError` becomes a usage error."""
+    """Return `parse(value)` for a parameter; a `ValueError` becomes a usage error."""
     try:
         return parse(value)
     except ValueError as error:
@@ -105,7 +105,7 @@ def checked(parse: Callable[[S], T], value: S) -> T:
 
 
 def read_option(name: str, heading: Heading) -> Callable[[AnyCommand], AnyCommand]:
-    """Declare an option of `READ_OPTIONS`, which sets a field of `ReadOptions`."""
+    """Declare the option `name` of `READ_OPTIONS`, which sets a field of `ReadOptions`."""
     flag, parse, metavar, help, default, many = READ_OPTIONS[name]
 
     def parsed(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -117,7 +117,7 @@ def read_option(name: str, heading: Heading) -> Callable[[AnyCommand], AnyComman
 def parse_payload_files(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, dict[str, bytes]]:
-    """Parse `NAME=FILE`, any number of times; return the contents by dissector and file name."""
+    """Parse `NAME=FILE`, which may be repeated; return the contents of the files by dissector and file name."""
     files: dict[str, dict[str, bytes]] = {}
     for value in values:
         name, equals, path = value.partition("=")
@@ -137,9 +137,9 @@ def parse_payload_files(
 def parse_select(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, tuple[str, ...]]:
-    """Parse `RECORD` or `RECORD:COLUMN,COLUMN`, any number of times; return columns in order, by record type.
+    """Parse `RECORD` or `RECORD:COLUMN,COLUMN`, which may be repeated; return the columns in order, by record type.
 
-    A record type can have the name of its table: `message` or `messages`.
+    A record type may have the name of its table: `message` or `messages`.
     """
     selected: dict[str, tuple[str, ...]] = {}
     for value in values:
@@ -160,7 +160,8 @@ CAPTURE_ENDINGS = (".pcap", ".pcapng", ".cap", ".gz", ".zst")
 
 
 def names_a_file(word: str) -> bool:
-    """Whether an argument is a file or standard input, by its existence or suffix."""
+    """Whether an argument is a file name or standard input: a file of this name exists, or the suffix is that of a
+    capture."""
     return word == "-" or word.endswith(CAPTURE_ENDINGS) or os.path.exists(word)
 
 

@@ -1,4 +1,4 @@
-"""Exit codes and messages for failed connections of our own, shared by `probe` and `cat`."""
+"""Exit codes and messages for failed connections of sockets that `probe` and `cat` open."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ EXIT_CODES: dict[type[PeerError], int] = {
 
 
 class PeerFailed(click.ClickException):
-    """`zmtpscope: tcp://127.0.0.1:5555: the connection was refused`, with the exit code of the error."""
+    """Ends a command with an error such as `zmtpscope: tcp://127.0.0.1:5555: the connection was refused`, and its exit
+    code."""
 
     def __init__(self, endpoint: object, error: PeerError) -> None:
         super().__init__(f"{endpoint}: {error}")

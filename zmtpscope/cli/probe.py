@@ -47,7 +47,7 @@ class Expectation(NamedTuple):
         return value
 
     def is_met(self, value: str | None) -> bool:
-        """Whether a value meets the expectation. An implementation is described in words; part of them suffices."""
+        """Whether a value meets the expectation. For the implementation, a part of its description is enough."""
         if self.name == "implementation":
             return value is not None and self.expected.lower() in value.lower()
         return value == self.expected

@@ -24,7 +24,7 @@ CREDENTIALS = {
 
 
 def facts(endpoint: str, found: Found) -> Iterator[tuple[str, str]]:
-    """Yield (name, value) of each known fact, safe to print."""
+    """Yield the name and value of each line of the report, without control characters."""
     if found.remote is not None and found.remote not in endpoint:
         yield "address", found.remote
     if found.version is not None:
@@ -67,7 +67,7 @@ def _ping(found: Found) -> str:
 
 
 def _style(found: Found) -> str:
-    """Describe how many octets the peer sent after each number of octets from us."""
+    """Describe how the peer greeted: how many octets it sent, and after how many octets of the probe's greeting."""
     if found.unasked >= GREETING_3_SIZE:
         return "64 octets at once, independent of ours"
     pieces = [
@@ -93,7 +93,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def notes(found: Found, *, joins: bool) -> Iterator[str]:
-    """Yield hints, and ways to learn more."""
+    """Yield remarks about the result, and options that reveal more. `joins`: `--join` was given."""
     theirs = found.socket_type
     if found.handshake == NEEDS_CREDENTIALS:
         wanted = safe_text(found.mechanism or "")

@@ -1,4 +1,4 @@
-"""What a run shows on standard error while it works: a progress bar, or a status line of a live capture."""
+"""The state of a run on standard error: a progress bar, or a status line of a live capture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PCAP_HEADER = 16
 
 
 class Progress:
-    """Draws the counters of a run from its own thread, until the `with` block ends."""
+    """A progress bar, drawn by its own thread until the end of the `with` block."""
 
     def __init__(self, statistics: CaptureStatistics, paths: Sequence[str], shown: bool) -> None:
         self._statistics = statistics
@@ -55,7 +55,8 @@ class Progress:
 
 
 def progress_line(octets: int, total: int | None, packets: int, seconds: float) -> str:
-    """Write `[######------] 48 % 512 MB 93.1 MB/s 1234567 packets`, without a bar if the total is unknown."""
+    """Return a progress bar as text: `[######------] 48 % 512 MB 93.1 MB/s 1234567 packets`, without the bar if `total`
+    is unknown."""
     bar = ""
     if total:
         share = min(1.0, octets / total)
@@ -82,7 +83,8 @@ LAG_THAT_MATTERS = 1.0
 
 
 class State(NamedTuple):
-    """Counts so far, open connections, and the lag of the newest packet in seconds."""
+    """The counts of the status line: packets, messages, open connections, dropped packets, and the lag of the analysis
+    in seconds."""
 
     packets: int
     messages: int
@@ -92,7 +94,7 @@ class State(NamedTuple):
 
 
 def status_text(state: State, rate: float | None = None) -> str:
-    """Write `1,204 packets 310 messages (25/s) 2 connections 0 dropped lag 1.2 s`."""
+    """Return the status line: `1,204 packets 310 messages (25/s) 2 connections 0 dropped lag 1.2 s`."""
     words = [
         f"{state.packets:,} packets",
         f"{state.messages:,} messages" + ("" if rate is None else f" ({rate:,.0f}/s)"),
@@ -105,7 +107,7 @@ def status_text(state: State, rate: float | None = None) -> str:
 
 
 class StatusLine:
-    """Shows states on a terminal, and does nothing without one."""
+    """A status line on a terminal; without a terminal, it does nothing."""
 
     def __init__(self, shown: bool) -> None:
         self._shown = shown
@@ -128,7 +130,7 @@ class StatusLine:
         self._is_drawn = True
 
     def clear(self) -> None:
-        """Remove the line from the terminal before other output."""
+        """Erase the status line, so that other output can be printed."""
         if self._is_drawn:
             self._is_drawn = False
             self._write("")

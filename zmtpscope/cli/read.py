@@ -51,7 +51,8 @@ def read(**given: Any) -> int:
 
 
 def _is_file(path: str) -> bool:
-    """Whether all packets are in a file. In a pipe they may arrive live, and output must not wait."""
+    """Whether the capture is a regular file. From a pipe, packets may arrive live, so lines must not wait for later
+    ones."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode if path == "-" else os.stat(path).st_mode
     except (OSError, ValueError):  # reported when it is read
@@ -60,7 +61,7 @@ def _is_file(path: str) -> bool:
 
 
 class Excerpt:
-    """Collects the packets of records and writes them to a file.
+    """Collects the packets of printed records, and writes them to the file of `-w`.
 
     Raises `click.UsageError` if captures cannot be read twice or would be overwritten, and `OSError` if the file cannot
     be created.
@@ -88,14 +89,14 @@ class Excerpt:
         file.discard()
 
     def begin(self, options: Options) -> Callable[[Batch], None]:
-        """Return the function that takes all batches, read with these options."""
+        """Return a function that must be called with all batches; `options` are the options of their analyser."""
         from zmtpscope.excerpt.wanted import WantedPackets
 
         self.wanted = WantedPackets(options)
         return self.wanted.feed
 
     def write(self, captures: Captures, options: Options) -> None:
-        """Write the excerpt. Raises `CaptureError` and `OSError`."""
+        """Copy the collected packets from the captures to the file. Raises `CaptureError` and `OSError`."""
         from zmtpscope.capture import open_captures
         from zmtpscope.dissect import Analyser
         from zmtpscope.excerpt.copying import copy_packets, shortcomings

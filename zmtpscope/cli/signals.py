@@ -1,4 +1,4 @@
-"""Signals that stop a run, or ask it for counts."""
+"""Signals that stop a run, or request its counts."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def stopped_by_interrupt(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _leave_terminal() -> None:
-    """Redirect output of a closed terminal to the null device, so that writing does not fail and the rest is still
-    done."""
+    """Redirect output from a closed terminal to the null device, so that writing does not fail and the run
+    can finish."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         poll = select.poll()
@@ -52,7 +52,7 @@ def _leave_terminal() -> None:
 
 @contextmanager
 def counts_on_request() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether SIGUSR1 has requested counts since its last call."""
+    """Return in a context a function: whether SIGUSR1 has requested counts since its last call."""
     requests: list[int] = []
 
     def is_requested() -> bool:

@@ -87,7 +87,7 @@ def _write(statistics: Statistics, run: Run, given: dict[str, Any]) -> None:
 
 
 def _report_no_rows(statistics: Statistics, run: Run, given: dict[str, Any], latest: int) -> bool:
-    """Report why there are no rows; return whether it did. A capture without ZMTP is reported elsewhere."""
+    """If the statistics have no rows, report why, and return True. A capture without ZMTP is reported elsewhere."""
     from zmtpscope.export.statistics.report import PLURALS
     from zmtpscope.export.statistics.rows import rows_of
 

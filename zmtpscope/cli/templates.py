@@ -1,4 +1,4 @@
-"""`-T fields`, `-e`, `-E` and `--format`: user-defined lines."""
+"""The options `-T fields`, `-e`, `-E` and `--format`, with which users choose the format of lines."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ TEMPLATE_OPTIONS = (TYPE, FIELD, SEPARATORS, FORMAT)
 
 
 def parsed_template(given: dict[str, Any]) -> Template | None:
-    """Parse the template that the options describe, if any. Raises `click.UsageError`."""
+    """Return the template that the options describe, or None. Raises `click.UsageError`."""
     if given["output_type"] is None:
         for parameter, option in (("shown_fields", "-e"), ("separators", "-E")):
             if given[parameter]:
@@ -92,7 +92,7 @@ def _of_fields(names: tuple[str, ...], options: tuple[str, ...]) -> Template:
 
 
 def _parsed(option: str, parse: Callable[[], Template]) -> Template:
-    """Parse a template. Errors are usage errors with carets below the place."""
+    """Call `parse` for the value of `option`. An error is a usage error, with carets below the wrong part."""
     from zmtpscope.filter import FilterError
 
     try:

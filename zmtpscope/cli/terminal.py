@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
-    """Return the width of a terminal; None if `stream` (None: stdout) is no terminal."""
+    """Return the width of the terminal `stream` (None: standard output); None if it is no terminal."""
     if not (stream or sys.stdout).isatty():
         return None
     from shutil import get_terminal_size  # it loads all compression modules
@@ -40,8 +40,10 @@ def write_json(lines: Iterable[bytes]) -> None:
 
 
 def wants_colour(choice: str, stream: TextIO | None = None) -> bool:
-    """Whether `--color` (auto, always or never) enables colours on `stream` (None: stdout). auto: never with
-    NO_COLOR, always with FORCE_COLOR, otherwise on terminals that are not dumb."""
+    """Whether `--color` (auto, always or never) enables colours on `stream` (None: standard output).
+
+    auto: never with NO_COLOR, always with FORCE_COLOR, otherwise on terminals that are not dumb.
+    """
     if choice != "auto":
         return choice == "always"
     if os.environ.get("NO_COLOR"):
@@ -52,8 +54,10 @@ def wants_colour(choice: str, stream: TextIO | None = None) -> bool:
 def painter(
     styles: Mapping[str, str], choice: str = "always", stream: TextIO | None = None
 ) -> Callable[[str, str], str]:
-    """Return a function that wraps a text in the escape sequences of a named style, in 16 colours, or that returns the
-    text if `wants_colour` of `choice` and `stream` is false."""
+    """Return a function (style, text) that returns the text in the colours of a style, as terminal escape sequences.
+
+    If `wants_colour(choice, stream)` is false, it returns the text unchanged.
+    """
     if not wants_colour(choice, stream):
         return lambda style, text: text
     from rich.color import ColorSystem
@@ -89,6 +93,6 @@ def already_exists(target: Path | str) -> click.UsageError:
 
 
 def missing_extra(what: str, extra: str, error: ImportError) -> click.ClickException:
-    """Say that `what` needs a library that the extra installs."""
+    """Return an error: `what` needs a library, which the extra `extra` installs."""
     missing = (error.name or "a library").partition(".")[0]
     return click.ClickException(f"{what} needs {missing}, of the extra {extra}: pip install 'zmtpscope[{extra}]'")

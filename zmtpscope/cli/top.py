@@ -41,7 +41,7 @@ SORTS = ("rate", "octets", "messages", "total", "busiest", "subscribers", "conne
 
 
 def parse_interval(context: click.Context, parameter: click.Parameter, value: float) -> int | None:
-    """Parse seconds and return nanoseconds, or None for 0."""
+    """Parse `--interval` in seconds; return nanoseconds, or None for 0 (one interval for the whole capture)."""
     if value and not MIN_INTERVAL <= value <= LONGEST_INTERVAL:
         raise click.BadParameter(
             f"{value:g} is not an interval; use {MIN_INTERVAL:g} to {LONGEST_INTERVAL:g} seconds, or 0 for the "
@@ -112,7 +112,7 @@ def top(**given: Any) -> int:
 
 
 def _view_of(given: dict[str, Any]) -> View:
-    """Return the requested rows, columns and order. Raises `click.UsageError`."""
+    """Return the rows, columns and order that the options request. Raises `click.UsageError`."""
     from zmtpscope.export.top.view import PLURALS, View
 
     view = View(kind=given["kind"], sort=given["sort"], filter=given["contains"])
@@ -134,7 +134,7 @@ def _count(
     followed: FollowedCapture | None = None,
     counts_wanted: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Count messages of a run, live if `followed` is given, and show the counts."""
+    """Count the messages of a run and show the counts, live if `followed` is given."""
     from zmtpscope.cli.diagnoses import Diagnoses
     from zmtpscope.export.styles import plain
     from zmtpscope.export.top.rates import Rates
@@ -173,7 +173,7 @@ def _count(
 
 
 def _lost(analyser: Analyser, followed: FollowedCapture | None) -> str:
-    """Describe dropped and waiting packets for the title."""
+    """Describe packets that were dropped, and packets that wait for analysis, for the title of the screen."""
     if followed is None:
         return ""
     words = f"  {followed.dropped} packets dropped" if followed.dropped else ""
@@ -188,10 +188,10 @@ def _intervals(
     followed: FollowedCapture | None,
     diagnoses: Diagnoses | None,
 ) -> Iterator[Interval | None]:
-    """Yield the intervals that end, and None after every block.
+    """Yield each interval when it ends, and None after every block of packets.
 
-    Intervals of a followed capture also end by the clock. `counted` selects the counted part of a batch; `diagnoses`
-    gets all of it.
+    Intervals of a live capture also end by the clock. `counted` selects the messages to count in a batch; `diagnoses`
+    gets whole batches.
     """
     clock, analyser = CaptureClock(), run.analyser
     for step in analyser.steps(run.captures):
@@ -207,8 +207,11 @@ def _intervals(
 
 
 class CaptureClock:
-    """The time of the capturing host, whose clock may differ: the time of the last packet plus the time elapsed
-    since, minus `ON_THEIR_WAY` for packets in transit."""
+    """The current time on the capturing host, whose clock may differ from that of this machine.
+
+    It is the time of the last packet plus the time elapsed since, minus `ON_THEIR_WAY` for packets that have not
+    arrived.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -216,14 +219,15 @@ class CaptureClock:
         self._read = 0.0
 
     def now(self, latest: int) -> int:
-        """Return the nanoseconds since 1970 that have certainly passed. `latest` is the time of the last packet."""
+        """Return the time (ns since 1970) up to which no more packets can arrive. `latest` is the time of the last
+        packet."""
         if latest > self._latest:
             self._latest, self._read = latest, self._clock()
         return latest + round((self._clock() - self._read - ON_THEIR_WAY) * SECOND)
 
 
 def _report_limits(rates: Rates) -> None:
-    """Report rows that were merged, and why topics are missing."""
+    """Report on standard error that rows were merged, or why topics are missing."""
     from zmtpscope.export.top.counters import SENT
     from zmtpscope.export.top.view import PLURALS
 

@@ -21,7 +21,7 @@ WIDEST = 10_000
 
 
 class Numbers:
-    """Rows of the last interval while packets arrive, otherwise of the whole run."""
+    """The rows to show: of the last interval in a live capture, otherwise of the whole run."""
 
     def __init__(self, rates: Rates, statistics: CaptureStatistics, *, is_live: bool) -> None:
         self.rates = rates
@@ -34,7 +34,7 @@ class Numbers:
         return 0.0 if first is None or last is None else (last - first) / SECOND
 
     def now(self, kind: str) -> list[Row]:
-        """Return the rows to show while packets arrive."""
+        """Return the rows of a kind ("topic", "connection" ...) to show while packets arrive."""
         from zmtpscope.export.top.rows import interval_rows
 
         if self.is_live and self.rates.interval_ns is not None:
@@ -49,7 +49,8 @@ class Numbers:
 
 
 class Output:
-    """Writes the counts of each interval: at most `most` rows of `view`."""
+    """Base of the outputs of `top`, which print the counts of each interval: at most `most` rows, as `view` selects
+    them."""
 
     is_screen = False
 
@@ -65,7 +66,7 @@ class Output:
         pass
 
     def update(self, interval: Interval | None) -> bool:
-        """Show the numbers at the end of an interval, or (None) in a pause of the input; return False to stop."""
+        """Print the counts of an interval that ended, or (None) use a pause of the input; return False to stop."""
         return True
 
     def finish(self, *, is_wanted: bool) -> None:
@@ -85,7 +86,7 @@ class Output:
 
 
 class JsonLines(Output):
-    """An object for each interval and row."""
+    """Prints a JSON object for each row of each interval."""
 
     def update(self, interval: Interval | None) -> bool:
         if interval is not None:
@@ -98,7 +99,7 @@ class JsonLines(Output):
 
 
 class Tables(Output):
-    """A table for each interval while packets arrive, or one at the end of a file."""
+    """Prints a table for each interval in a live capture, or one table at the end of a file."""
 
     def update(self, interval: Interval | None) -> bool:
         if interval is not None and self.numbers.is_live:
@@ -118,5 +119,6 @@ class Tables(Output):
 
 
 def has_screen() -> bool:
-    """Whether the table can be redrawn and keys can be read. Windows reads keys differently."""
+    """Whether the terminal allows redrawing the table and reading keys. Windows reads keys differently, so
+    it does not."""
     return os.name == "posix" and sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "", None)

@@ -49,8 +49,10 @@ _KEY = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O[A-Z])|\x1b|(.)", re.DOTALL)
 
 
 def keys_of(typed: str) -> list[str]:
-    """Return the keys of typed octets. A printable character is its own name; other keys have names; keys without a
-    name are left out."""
+    """Return the names of the keys that a terminal sent as `typed`.
+
+    A printable character is its own name. Keys without a name are left out.
+    """
     keys = []
     for match in _KEY.finditer(typed):
         sequence, character = match.groups()
@@ -65,8 +67,10 @@ def keys_of(typed: str) -> list[str]:
 
 
 class Keyboard:
-    """The keyboard of the terminal, also if standard input is redirected. Without a terminal there are no keys.
-    Within the `with` block keys arrive immediately and are not echoed."""
+    """The keyboard of the terminal, even if standard input is redirected; without a terminal there are no keys.
+
+    Within the `with` block, keys arrive immediately and are not echoed.
+    """
 
     def __init__(self) -> None:
         self._fd: int | None = None
@@ -96,7 +100,7 @@ class Keyboard:
         return self._fd is not None
 
     def read(self, seconds: float) -> list[str]:
-        """Wait for keys for at most this time."""
+        """Wait for keys, at most `seconds`; return their names."""
         if self._fd is None or not select.select([self._fd], [], [], seconds)[0]:
             return []
         typed = os.read(self._fd, 1024)
@@ -118,8 +122,10 @@ KEYS = "t c p rows  < > sort  / filter  enter pin  space pause  h help  q quit"
 
 
 class TopScreen(Output):
-    """A table at the size of the terminal, below `title`, as keys select, and then lines of `diagnoses`, which are safe
-    to show. The totals remain visible at the end."""
+    """A table of the size of the terminal, with `title` above and `diagnoses` below, which keys change.
+
+    The totals remain visible at the end.
+    """
 
     is_screen = True
 
@@ -167,7 +173,7 @@ class TopScreen(Output):
         self.print(self.numbers.in_all(self.view.kind))
 
     def wait(self, seconds: float) -> bool:
-        """Redraw if needed and handle keys for this time; return False to leave."""
+        """Handle keys for `seconds`, and redraw if needed; return False if the user leaves."""
         if self._size != self._console.size or (self._is_old and time.monotonic() - self._drawn >= REDRAWN):
             self.draw()
         for key in self._keyboard.read(seconds):

@@ -47,21 +47,21 @@ ANY_PORT = 0
 
 
 class Servable(Command):
-    """A command with `--serve [PORT]`, which a file may follow. click alone would take the file for the port."""
+    """The command `tui` with `--serve [PORT]`. click alone would take a file name after `--serve` for the port."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the arguments that start a page."""
+        """Store the arguments, with which each page in a browser starts its own process."""
         whole, ctx.meta[ARGUMENTS] = split(args)
         return super().parse_args(ctx, whole)
 
 
 def is_page() -> bool:
-    """Whether this process runs in a page: textual-serve sets an environment variable."""
+    """Whether this process serves a page in a browser: textual-serve sets an environment variable."""
     return "TEXTUAL_DRIVER" in os.environ
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the arguments with the port joined to `--serve`, and the arguments without it."""
+    """Return the arguments with a port joined to `--serve`, and the arguments without `--serve`."""
     whole: list[str] = []
     others: list[str] = []
     left = list(arguments)
@@ -79,7 +79,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def serve(given: dict[str, Any], what: str) -> int:
-    """Serve pages titled `what` until stopped; return the exit code."""
+    """Serve the interface in a browser until stopped, with `what` in the page title; return the exit code."""
     try:
         from zmtpscope.tui.serve import PageServer, listen, page_command
     except ImportError as error:
@@ -157,7 +157,7 @@ def _check_files(given: dict[str, Any]) -> None:
 
 
 def _open(given: dict[str, Any]) -> tuple[Opened, Options]:
-    """Return the input of the worker and its options. Raises `SystemExit` after an error message."""
+    """Return the input for the worker process, and its options. Raises `SystemExit` after an error message."""
     from zmtpscope.capture import CaptureError, open_captures
     from zmtpscope.capture.captures import LARGE_BLOCK_SIZE
     from zmtpscope.tui.worker.loading import Opened
@@ -187,7 +187,7 @@ def _exit(error: click.ClickException) -> SystemExit:
 
 
 def _take_keyboard() -> None:
-    """Read keys from the terminal, because standard input is the capture."""
+    """Read keys from the terminal instead of standard input, which is the capture."""
     terminal = os.open("/dev/tty", os.O_RDWR)
     os.dup2(terminal, 0)
     os.close(terminal)

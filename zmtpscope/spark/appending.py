@@ -1,8 +1,8 @@
-"""Record which captures the tables of a folder contain, so that each part of a table is added once, even after a crash.
+"""Record which captures the tables of a folder contain, so that each capture is added once, even after a crash.
 
-`ingest` writes parts into a folder `_ingest-ID`. Once a note, `_ingested/ID.json`, names their captures, the parts
-belong to the tables and are moved there. If a driver was killed, `finish` moves the parts of a folder with a note, and
-removes a folder without one.
+`ingest` writes files of tables (parts) into a folder `_ingest-ID`. When a note, `_ingested/ID.json`, names their
+captures, the parts belong to the tables and are moved there. After a driver was killed, `finish` moves the parts of a
+folder with a note, and removes a folder without one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Ingested(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Path without a suffix of compression, which may be added later."""
+        """The path without a suffix of compression, since a capture may be compressed later."""
         return uncompressed(self.path)
 
 
@@ -43,8 +43,10 @@ def captures_now(paths: Iterable[str]) -> list[Ingested]:
 
 
 def new_ones(captures: Iterable[Ingested], known: Iterable[Ingested]) -> list[Ingested]:
-    """Return the captures that the tables do not contain yet. Raises `CaptureError` for a contained capture that has
-    changed."""
+    """Return the captures that the tables do not contain yet.
+
+    Raises `CaptureError` if a capture that they contain has changed.
+    """
     by_name = {each.name: each for each in known}
     new = []
     for capture in captures:
@@ -58,7 +60,7 @@ def new_ones(captures: Iterable[Ingested], known: Iterable[Ingested]) -> list[In
 
 
 def noted(filesystem: FileSystem, root: str) -> list[Ingested]:
-    """Return the captures in the tables of a folder."""
+    """Return the captures that the tables of a folder contain, according to its notes."""
     found = []
     for info in filesystem.get_file_info(FileSelector(f"{root}/{NOTES}", allow_not_found=True)):
         if info.extension == "json":
@@ -68,7 +70,7 @@ def noted(filesystem: FileSystem, root: str) -> list[Ingested]:
 
 
 def note(filesystem: FileSystem, root: str, staging: str, captures: Iterable[Ingested]) -> None:
-    """Add the parts in `staging`, made from these captures, to the tables."""
+    """Add the files in `staging`, which were made from `captures`, to the tables, by writing a note."""
     place = f"{root}/{NOTES}/{staging.rpartition(STAGING)[2]}"
     filesystem.create_dir(f"{root}/{NOTES}")
     with filesystem.open_output_stream(place) as file:
@@ -77,7 +79,7 @@ def note(filesystem: FileSystem, root: str, staging: str, captures: Iterable[Ing
 
 
 def put_in_place(filesystem: FileSystem, root: str, staging: str) -> None:
-    """Move the parts of all tables. Some may be there already."""
+    """Move the files in `staging` to the folders of their tables. Some may have been moved before."""
     for folder in filesystem.get_file_info(FileSelector(staging)):
         place = f"{root}/{folder.base_name}"
         if filesystem.type_name in ("local", "hdfs") and filesystem.get_file_info(place).type == FileType.NotFound:
@@ -90,7 +92,7 @@ def put_in_place(filesystem: FileSystem, root: str, staging: str) -> None:
 
 
 def finish(filesystem: FileSystem, root: str) -> None:
-    """Finish or undo the work of killed drivers. Afterwards each part is in its table or removed."""
+    """Finish or undo an `ingest` that was killed. Afterwards each of its files is in its table or removed."""
     for info in filesystem.get_file_info(FileSelector(root, allow_not_found=True)):
         if info.type != FileType.Directory or not info.base_name.startswith(STAGING):
             continue

@@ -1,6 +1,6 @@
-"""Divide files, or the flows with most data, evenly among partitions.
+"""Divide files, or the connections with most data, evenly among partitions.
 
-Hashes divide thousands of flows evenly, but not twenty: two partitions would often get twelve and eight.
+Hashes divide thousands of connections evenly, but not twenty: two partitions would often get twelve and eight.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ FLOWS_OF_A_PARTITION = 32
 def large_flows(
     files: Sequence[str], octets: int, partitions: int, endpoints: tuple[Endpoints, ...]
 ) -> dict[bytes, int]:
-    """Return the partition of each flow with much data, from a sample of these files, whose total size is `octets`.
+    """Return the partition of each connection with much data, by flow key, from a sample of files of `octets` in total.
 
-    Each flow goes to the partition with least data so far, the largest flow first. All UDP is in partition 0.
+    The largest connection is assigned first, each to the partition with the least data so far. All UDP is in partition
+    0.
     """
     blocks = max(FEWEST_BLOCKS, min(octets // SAMPLED_SHARE // BLOCK_SIZE, MAX_BLOCKS))
     rates, datagrams = _sampled_rates(_sample(files, blocks), FlowFilter(0, 1, endpoints))
@@ -45,7 +46,8 @@ def large_flows(
 
 
 def file_tasks(sizes: Sequence[int], least: int) -> list[range]:
-    """Divide files among tasks: at least `least` tasks, if there is enough data."""
+    """Divide files of these sizes among tasks, as ranges of indexes: at least `least` tasks, if there is
+    enough data."""
     costs = [size + COST_OF_FILE for size in sizes]
     share = min(LARGE_TASK, sum(costs) // least)
     tasks, begin, octets = [], 0, 0
@@ -64,8 +66,10 @@ def _sample(files: Sequence[str], blocks: int) -> Iterator[SegmentBlock]:
 
 
 def _sampled_rates(sample: Iterator[SegmentBlock], wanted: FlowFilter) -> tuple[dict[bytes, float], float]:
-    """Return the cost per block of each connection since its first block, by the smaller of its two flow keys, and
-    of all datagrams."""
+    """Return the cost per block of each connection since its first block, and of all datagrams.
+
+    The key of a connection is the smaller of its two flow keys.
+    """
     costs: dict[bytes, float] = defaultdict(float)
     first: dict[bytes, int] = {}
     datagrams, number = 0, 0

@@ -1,7 +1,7 @@
-"""The folder that a streaming query reads: its captures, and the contents of the next micro-batch.
+"""The folder that a streaming query reads: its captures, and the files of the next micro-batch.
 
-A micro-batch takes complete files in the order of their first packets, and of these files the packets before the first
-packet of any later file (`MicroBatch.until`).
+A micro-batch takes complete files in the order of their first packets. Of these files it reads the packets before the
+first packet of any later file (`MicroBatch.until`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Capture(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Path without a suffix of compression."""
+        """The path without a suffix of compression."""
         return uncompressed(self.path)
 
 
@@ -49,7 +49,7 @@ class BatchFile(NamedTuple):
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """The files of a micro-batch, and the totals up to its end. Number 0 is the start of a query."""
+    """The input of a micro-batch: its files, and the totals up to its end. Number 0 is the start of a query."""
 
     number: int = 0
     partitions: int = 0
@@ -117,7 +117,7 @@ def _capture(path: str, status: os.stat_result) -> Capture | None:
 
 
 def path_now(path: str) -> str:
-    """Return the current path: the file may have been compressed since it was found."""
+    """Return the path of a capture that may have been compressed, and so renamed, since it was found."""
     return next((each for each in (path, *(path + suffix for suffix in COMPRESSED)) if os.path.exists(each)), path)
 
 
@@ -131,11 +131,11 @@ def next_micro_batch(
     finish: bool,
     skip_grown: bool = False,
 ) -> MicroBatch | None:
-    """Return the micro-batch after `before`, or None if there is nothing to do.
+    """Return the micro-batch after `before`, or None if there are no new files.
 
-    `growing`: number of newest files that are still being written. `finish`: there will be no more files. `skip_grown`:
-    ignore data added to a file after it was read. Raises `CaptureError` for a file with which the query cannot
-    continue.
+    `growing` is the number of newest files that are still being written, and `most_files` the maximum number of files.
+    `finish`: there will be no more files. `skip_grown`: ignore data that was added to a file after it was read. Raises
+    `CaptureError` for a file with which the query cannot continue.
     """
     grown = grown_since(before, captures)
     if grown and not skip_grown:
@@ -180,12 +180,12 @@ def next_micro_batch(
 
 
 def _is_new(capture: Capture, seen: Capture | None) -> bool:
-    """Whether a file is new. One that is overwritten in a ring is new once its first packet has changed."""
+    """Whether a file was not read yet. A file that a ring overwrote is new when its first packet has changed."""
     return seen is None or seen.first_time != capture.first_time
 
 
 def grown_since(before: MicroBatch, captures: Iterable[Capture]) -> list[Capture]:
-    """Return the captures that were taken up to the micro-batch `before` and have grown since."""
+    """Return the captures that were read up to the micro-batch `before`, and have grown since."""
     known = [(before.seen.get(capture.name), capture) for capture in captures]
     return [
         now

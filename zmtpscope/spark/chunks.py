@@ -46,8 +46,11 @@ class Kind(IntEnum):
 
 
 class Chunk(NamedTuple):
-    """`taken` and `packet` (a packet reference) belong to the first row. `octets` are the concatenated payloads or
-    packets."""
+    """Rows of one file for one partition, compact, as the shuffle moves them.
+
+    `taken` (the sort time) and `packet` (a packet reference) belong to the first row. `octets` are the concatenated
+    payloads or packets.
+    """
 
     partition: int
     taken: int
@@ -86,14 +89,15 @@ def batch_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
 
 
 def chunks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
-    """Yield chunks of a table, with a copy of the octets of one chunk at a time."""
+    """Yield the chunks in rows of a Spark table. Octets are copied for one chunk at a time."""
     for batch in batches:
         for row in range(batch.num_rows):
             yield Chunk(*(column[row].as_py() for column in batch.columns))
 
 
 def segments_chunk(partition: int, rows: SegmentRows, taken: Column, octets: bytes) -> Chunk:
-    """Make a chunk of segments; `octets` are the concatenated payloads."""
+    """Return a chunk of segments for a partition. `taken` are their sort times, and `octets` the
+    concatenated payloads."""
     found, flows = np.unique(rows.flows, return_inverse=True)
     keys = [rows.keys[flow] for flow in found.tolist()]
     lengths = rows.stops - rows.starts
@@ -118,7 +122,7 @@ def segments_of(chunk: Chunk) -> Segments:
 
 
 def packets_chunk(partition: int, packets: PacketBlock, taken: Column) -> Chunk:
-    """Make a chunk of packets as captured."""
+    """Return a chunk of packets, as they were captured, for a partition. `taken` are their sort times."""
     spans = zip(packets.starts.tolist(), packets.stops.tolist(), strict=True)
     octets = b"".join([packets.data[start:stop] for start, stop in spans])
     columns = (packets.links, packets.stops - packets.starts, packets.missing)
@@ -134,7 +138,7 @@ def packets_of(chunk: Chunk) -> Packets:
 
 
 def rows_chunk(partition: int, rows: pa.RecordBatch) -> Chunk:
-    """Make a chunk of rows for this partition of the last stage."""
+    """Return a chunk of rows of a table for a partition of the last stage."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_batch(rows)
@@ -147,8 +151,10 @@ def rows_of(chunk: Chunk) -> Iterable[pa.RecordBatch]:
 
 
 def _table(forms: Sequence[str], columns: Sequence[Column], packets: Column, times: Column, taken: Column) -> bytes:
-    """Return columns as octets. Increasing columns are stored as differences, and octets of equal significance are
-    adjacent, so that Spark compresses them well."""
+    """Return columns as octets that Spark compresses well.
+
+    Increasing columns are stored as differences. Octets of equal significance are adjacent.
+    """
     all_columns = (*columns, _steps(packets), _steps(times), taken - times)
     return b"".join([_planes(column.astype(form)) for column, form in zip(all_columns, forms, strict=True)])
 

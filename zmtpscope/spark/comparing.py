@@ -1,8 +1,8 @@
-"""The last stage: compare the connections of all partitions as one run does.
+"""The last stage: compare the connections of all partitions, with the same result as a run without partitions.
 
-The second stage reports facts (`dissect/records/facts.py`), each a row with its place among all packets, by which Spark
-sorts the facts of all partitions. Derived records about single connections are made in the partition that reads the
-connection, all others here.
+The second stage reports facts about connections (`dissect/records/facts.py`). Each is a row with its position among all
+packets, by which Spark sorts the facts of all partitions. Derived records about single connections are made in the
+partition that reads the connection, all others here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ CONNECTIONS_IN_A_CHUNK = 1000
 
 
 class Place(NamedTuple):
-    """The place where a fact was decided: after a packet, or before a packet if time alone decided it."""
+    """The position of a fact among all packets: after a packet, or before it if only the passing of time decided the
+    fact."""
 
     taken: int
     packet: int
@@ -43,7 +44,7 @@ AT_THE_END = Place(LATEST, LATEST, True)
 
 
 def place_of(fact: Fact, block: TakenBlock) -> Place:
-    """Return where a fact was decided that the analyser reported for `block`."""
+    """Return the position of a fact that the analyser reported for `block`."""
     if isinstance(fact, ZreBeacon):
         packet = fact.arrival.packet
         datagram = int((block.segments.datagrams.packets == packet).argmax())
@@ -53,13 +54,13 @@ def place_of(fact: Fact, block: TakenBlock) -> Place:
 
 
 class FactChunks:
-    """Turns the facts of one partition into rows, numbered in order."""
+    """Converts the facts of one partition to chunks of numbered rows."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def add(self, facts: Iterable[Fact], block: TakenBlock | None) -> list[Chunk]:
-        """Return the facts that the analyser reported for `block`, or at the end of the capture (None)."""
+        """Return chunks with the facts that the analyser reported for `block`; None: at the end of the capture."""
         chunks = []
         for fact in facts:
             place = AT_THE_END if block is None else place_of(fact, block)
@@ -70,12 +71,13 @@ class FactChunks:
 
 
 def end_chunk(latest: int, reports: Sequence[FileReports]) -> Chunk:
-    """Make a chunk of the largest time of all packets, and of the reports of each file."""
+    """Return a chunk with the latest time of all packets (`latest`), and the report of each file, for example its
+    damage."""
     return Chunk(0, latest, LATEST, Kind.END, 0, b"", b"", pickle.dumps(reports))
 
 
 def compare(chunks: Iterable[Chunk], files: list[str], options: Options) -> Iterator[Batch]:
-    """Yield the records that result from the facts, which are in order."""
+    """Yield the records that result from the facts of all partitions, which must be sorted."""
     names: list[str | None] = [*files]
     comparison = Comparison(options, names)
     latest = 0
@@ -109,7 +111,7 @@ def _packet_of(chunk: Chunk) -> tuple[int, int]:
 
 
 def observed_chunks(derivation: Derivation) -> Iterator[Chunk]:
-    """Yield what the derivation of one partition observed, as chunks."""
+    """Yield the observations of one partition's connections as chunks."""
     known = derivation.knowledge()
     findings, forgotten, left_out = known.findings, known.forgotten, known.left_out
     for begin in range(0, max(1, len(known.connections)), CONNECTIONS_IN_A_CHUNK):

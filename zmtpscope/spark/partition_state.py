@@ -1,4 +1,4 @@
-"""One partition of a streaming query between micro-batches: its analyser and read positions."""
+"""The state of one partition of a streaming query between micro-batches: its analyser and read positions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DIGEST_SIZE = 16
 
 
 class Unread(NamedTuple):
-    """A file to continue after its first `taken` packets. Its other packets have the sort time `since` or later."""
+    """A file of which `taken` packets were read. The others have the sort time `since` or later."""
 
     file: BatchFile
     taken: int
@@ -37,7 +37,7 @@ class Unread(NamedTuple):
 
 
 class PartitionState:
-    """The state of a partition after its last micro-batch."""
+    """The state of a partition after its last micro-batch, from which the next one continues."""
 
     def __init__(self, analyser: Analyser) -> None:
         self.analyser = analyser
@@ -51,9 +51,9 @@ class PartitionState:
     def take(
         self, batch: MicroBatch, span: TimeSpan, select: Callable[[SegmentBlock], SegmentBlock]
     ) -> Iterator[Batch]:
-        """Yield the records that a micro-batch completes, from packets within `span` and flows that `select` keeps.
+        """Yield the records that a micro-batch completes. Afterwards the object contains the state after it.
 
-        The state is advanced once all batches were consumed.
+        Only packets within `span` and of flows that `select` keeps are read.
         """
         reports = FileReports()
         self.files += [file.path for file in batch.files]
@@ -84,7 +84,7 @@ class PartitionState:
 
     @staticmethod
     def load(octets: bytes, options: Options) -> PartitionState:
-        """Restore a state; `options` are the ones it was created with. Raises `StateError`."""
+        """Restore a state that `dump` returned; `options` must be those of the original. Raises `StateError`."""
         try:
             octets = zlib.decompress(octets)
         except zlib.error as error:
@@ -101,7 +101,7 @@ class PartitionState:
 
 
 class CapturePart(CaptureFile):
-    """The packets of a file that were not read before and count as taken before `until` (ns; None: all)."""
+    """The packets of a file that were not read before, and have a sort time before `until` (ns; None: all)."""
 
     def __init__(self, unread: Unread, until: int | None, span: TimeSpan, open_files: OpenFiles) -> None:
         super().__init__(path_now(unread.file.path), open_files, span)
@@ -140,8 +140,10 @@ class CapturePart(CaptureFile):
 
 
 def _open(files: list[Unread], until: int | None, span: TimeSpan, reports: FileReports) -> list[CapturePart]:
-    """Open the files sorted by name, which decides between packets of equal times, as in one run over all files. A
-    file that cannot be read is reported as a problem."""
+    """Open files, sorted by name, which orders packets of equal times as in a run over all files.
+
+    A file that cannot be read is added to `reports`.
+    """
     open_files = OpenFiles()
     parts: list[CapturePart] = []
     for each in sorted(files, key=lambda each: each.file.path):

@@ -1,4 +1,5 @@
-"""Find the capture files of the paths given to `load`, on the driver, where errors in paths are raised."""
+"""Find the capture files for the paths given to `load`. This happens on the driver, where errors in paths
+are raised."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ NO_TABLES = (
 
 
 def given_paths(options: Mapping[str, str]) -> list[str]:
-    """Return paths, globs and directories. Raises `CaptureError` if there are none."""
+    """Return the paths, globs and directories that the options of `load` name. Raises `CaptureError` if
+    there are none."""
     one, many = options.get("path"), options.get("paths")
     paths = ([] if one is None else [one]) + ([] if many is None else [str(each) for each in json.loads(many)])
     if not paths:
@@ -56,7 +58,8 @@ class Candidate(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """How captures are found, as in other Spark sources."""
+    """How captures are found in directories: `recursive`, by a pattern for `names`, and the `base` for
+    folder columns."""
 
     recursive: bool = False
     """Whether to search all subdirectories, or only the ones that are columns."""
@@ -85,7 +88,7 @@ class FoundCaptures:
     """Directory of each file below which its folders are columns, with a slash at the end."""
 
     def add(self, file: Candidate, size: int, lookup: Lookup) -> None:
-        """Add a file. Raises `CaptureError` for a capture outside of the base."""
+        """Add a capture file. Raises `CaptureError` if it is outside of the folder `basePath`."""
         if file.path in self.files:
             return
         self.files[file.path] = size
@@ -104,7 +107,7 @@ class FoundCaptures:
         self.skipped.update(others.skipped)
 
     def skip(self, path: str, why: str) -> None:
-        """Note a file that is not a capture, unless its name hides it from readers, such as `_SUCCESS`."""
+        """Store that a file is no capture, and why; but ignore files with hidden names such as `_SUCCESS`."""
         if not os.path.basename(path).startswith((".", "_")):
             self.skipped[path] = why
 
@@ -203,8 +206,10 @@ def scheme_of(path: str) -> str | None:
 
 
 def local_path(path: str, *, instead: str = "") -> str:
-    """Return the path that a path or `file:` URI names (RFC 8089): `file:/a%20b`, `file:///a%20b`. Raises
-    `CaptureError` for another URI; if that names a supported store, the error's hint is `instead`."""
+    """Return the file system path of a path or `file:` URI (RFC 8089): `file:/a%20b`, `file:///a%20b`.
+
+    Raises `CaptureError` for another URI. If it names a store that `read` supports, `instead` is the hint of the error.
+    """
     scheme = scheme_of(path)
     if scheme is None:
         return path

@@ -31,7 +31,10 @@ MAX_SCANS = 8
 
 @dataclass(frozen=True)
 class SharedScan:
-    """A scan of which all partitions read the same files, and divide their flows."""
+    """A scan in which every partition reads all files and analyses its share of the connections.
+
+    `large` is the partition of each large connection, by flow key.
+    """
 
     files: list[str]
     settings: ReadSettings
@@ -57,7 +60,7 @@ class SharedScan:
 
 @dataclass(frozen=True)
 class FileScan:
-    """A scan of files as separate captures, divided among partitions."""
+    """A scan of files as separate captures. `tasks` are the indexes of the files of each partition."""
 
     files: list[str]
     settings: ReadSettings
@@ -90,12 +93,15 @@ def plan_scan(captures: FoundCaptures, settings: ReadSettings, columns: Sequence
 
 
 def useful_scans(octets: int) -> int:
-    """Return the partitions with which this machine reads captures of this size fastest."""
+    """Return the number of partitions with which this machine reads captures of this size (octets) fastest."""
     return max(1, min(octets // OCTETS_OF_A_PARTITION, os.cpu_count() or 1))
 
 
 def check(options: Mapping[str, str]) -> StructType:
-    """Return the schema of the requested table, and log skipped files. Raises one sentence for invalid options."""
+    """Return the schema of the table that the options request, and log skipped files.
+
+    Raises an error of one sentence for invalid options.
+    """
     with one_sentence():
         if "provider" in options:
             raise SettingsError(f"CREATE TABLE: {NO_TABLES}")
@@ -107,7 +113,7 @@ def check(options: Mapping[str, str]) -> StructType:
 
 
 def plan(options: Mapping[str, str], schema: StructType) -> CaptureReader:
-    """Plan the reading of the current captures. Raises one sentence as `check` does."""
+    """Return a reader for the captures that exist now. Raises an error of one sentence as `check` does."""
     with one_sentence():
         settings, found = _found(options)
         settings.check_schema(schema)
@@ -121,7 +127,7 @@ def _found(options: Mapping[str, str]) -> tuple[ReadSettings, FoundCaptures]:
 
 
 class CaptureReader(SentToWorkers, DataSourceReader):
-    """Reads capture files separately or as a shared scan. The value of a partition is its number."""
+    """The reader of a query, which Spark calls for each partition. The value of a partition is its number."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan

@@ -1,4 +1,4 @@
-"""`zmtpscope.spark.read`: captures as a DataFrame, by a shared scan or a shuffle, whichever costs less."""
+"""`zmtpscope.spark.read`: captures as a DataFrame, by a shared scan or a shuffle, whichever is faster."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read(spark: SparkSession, paths: Paths, record: str = "messages", **options:
 
 @dataclass(frozen=True)
 class ScanStage:
-    """A stage of a scan, whose input rows are partition numbers."""
+    """The work of a Spark stage that scans captures. Its input rows are partition numbers."""
 
     scan: Scan
 
@@ -74,7 +74,8 @@ def find_captures(paths: Paths, lookup: Lookup = ANY_NAME) -> FoundCaptures:
 
 
 def _is_scanned(spark: SparkSession, files: dict[str, int], settings: ReadSettings) -> bool:
-    """Whether each partition reads all files, which costs less than a shuffle on a few processors of one machine."""
+    """Whether to use a scan, in which each partition reads all files: it is faster than a shuffle on a few processors
+    of one machine."""
     master = spark.conf.get("spark.master") or ""
     if not master.startswith("local") or any(map(is_uri, files)):
         return False

@@ -49,13 +49,13 @@ class RowBatches:
         self._rows = self._octets = 0
 
     def convert(self, batches: Iterable[Batch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of all batches."""
+        """Yield Arrow batches with the requested records of all batches."""
         for batch in batches:
             yield from self.add(batch)
         yield from self.finish()
 
     def add(self, batch: Batch) -> Iterator[pa.RecordBatch]:
-        """Add rows; yield batches that are full."""
+        """Add the records of a batch; yield Arrow batches that are full."""
         part = selected(batch.of_type(self._record), self._filter, self.options)
         if self._waiting is None:
             self._waiting = part
@@ -93,7 +93,7 @@ class RowBatches:
 
 
 def _of_files(files: pa.Array, values: Mapping[str, Value], type_: pa.DataType) -> pa.Array:
-    """Return the value of each file in a column."""
+    """Return an Arrow array with the value of a folder column for each file name in `files`."""
     words = files if pa.types.is_dictionary(files.type) else files.dictionary_encode()
     return pa.array([values.get(file) for file in words.dictionary.to_pylist()], type_).take(words.indices)
 
@@ -107,7 +107,7 @@ def selected(batch: Batch, filter: Filter | None, options: Options) -> Batch:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Split a batch into pieces of at most `MAX_ROWS` and `LARGEST_BATCH`, or of one row."""
+    """Split an Arrow batch into pieces of at most `MAX_ROWS` rows and `LARGEST_BATCH` octets, but at least one row."""
     if batch.num_rows == 1 or (batch.num_rows <= MAX_ROWS and batch.nbytes <= LARGEST_BATCH):
         yield batch
         return

@@ -1,6 +1,6 @@
-"""The work of one partition in a scan, in which each partition reads files by itself.
+"""The work of one partition in a scan, for which it reads capture files itself.
 
-In a shared scan, each partition reads all files and analyses the flows whose key hashes to it.
+In a shared scan, each partition reads all files, and analyses the connections whose key hashes to it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ partition analyses only some of them."""
 def scan(
     files: list[str], settings: ReadSettings, columns: Sequence[str], flows: FlowFilter
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one partition. Raises `CaptureError`."""
+    """Yield the rows of one partition: the records of the connections that `flows` selects. Raises `CaptureError`."""
     check_on_worker(files)
     rows = RowBatches(settings, columns)
     block_size = BLOCK_SIZE if flows.partitions == 1 else LARGE_BLOCK_SIZE
@@ -41,7 +41,7 @@ def scan(
 
 
 def scan_apart(files: Sequence[str], settings: ReadSettings, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Read files as separate captures. Raises `CaptureError`."""
+    """Yield the rows of files that are read as separate captures. Raises `CaptureError`."""
     rows = RowBatches(settings, columns)
     for file in files:
         records = records_apart(file, settings, rows.options, compares=settings.compares)
@@ -49,7 +49,11 @@ def scan_apart(files: Sequence[str], settings: ReadSettings, columns: Sequence[s
 
 
 def records_apart(file: str, settings: ReadSettings, options: Options, *, compares: bool) -> Iterator[Batch]:
-    """Read a file or URI as a separate capture. Raises `CaptureError`."""
+    """Yield the records of a file or URI, read as a separate capture. `compares`: also records that compare
+    connections.
+
+    Raises `CaptureError`.
+    """
 
     def read(reports: FileReports) -> Iterator[PacketBlock]:
         opened = open_again(file, settings.span, reports)

@@ -36,7 +36,10 @@ TIME = "time"
 
 
 def record_name(name: str) -> str:
-    """Return "message" for "messages" and "message". Raises `ValueError` with a sentence."""
+    """Return the record type for the name of a type or table: "message" for "messages" and "message".
+
+    Raises `ValueError` with a sentence.
+    """
     record = SINGULARS.get(name.lower(), name.lower())
     if record not in RECORDS:
         raise ValueError(f"no table named {name!r}{nearest(name, SINGULARS)}")
@@ -44,7 +47,10 @@ def record_name(name: str) -> str:
 
 
 def column_names(record: str, names: Sequence[str] | None = None) -> list[str]:
-    """Return all columns, or `names` after checking them. Raises `ValueError` with a sentence for an unknown column."""
+    """Return the names of all columns of a record type, or `names` after checking them.
+
+    Raises `ValueError` with a sentence for an unknown column.
+    """
     known = [field.name for field in RECORDS[record].fields]
     if names is None:
         return known

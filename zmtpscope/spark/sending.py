@@ -1,6 +1,6 @@
-"""Send code to workers whose Python may lack zmtpscope.
+"""Send code to workers whose Python may lack zmtpscope, so that they report it in one sentence.
 
-Our pickle is inside another one, which needs none of our modules.
+Objects of zmtpscope are pickled into octets, which are sent inside of a pickle that needs only the standard library.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SentToWorkers:
-    """Base of objects that are sent to workers. On a worker without zmtpscope their arrival raises an error of one
+    """Base of objects that are sent to workers. On a worker without zmtpscope, unpickling raises an error of one
     sentence."""
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes], dict[str, Any]]:
@@ -24,7 +24,8 @@ class SentToWorkers:
 
 
 def on_workers(stage: Stage) -> Stage:
-    """Return an equivalent function that raises one sentence on a worker without zmtpscope."""
+    """Return a function for a Spark stage that calls `stage`, or raises an error of one sentence on a worker without
+    zmtpscope."""
     octets = pickle.dumps(stage)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -35,7 +36,7 @@ def on_workers(stage: Stage) -> Stage:
 
 
 def numbers_in(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
-    """Yield the rows of a stage, which are numbers of tasks or partitions."""
+    """Yield the numbers in the rows of a stage: its tasks or partitions."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 

@@ -73,7 +73,7 @@ def _new_session(settings: dict[str, str]) -> SparkSession:
 
 
 def _leave_errors_to_python(spark: SparkSession) -> None:
-    """Disable logging of worker errors, which are raised as exceptions anyway, after a hundred lines of Java."""
+    """Turn off the log of worker errors, which Java prints in a hundred lines; they are raised as exceptions anyway."""
     jvm: Any = spark._jvm
     log4j = jvm.org.apache.logging.log4j
     log4j.core.config.Configurator.setLevel("org.apache.spark.executor.Executor", log4j.Level.OFF)
@@ -102,7 +102,8 @@ LINKED = ("bin", "conf", "jars", "sbin")
 
 @contextmanager
 def installed_pyspark() -> Iterator[None]:
-    """Make a session started within the block import the installed pyspark instead of Spark's copy."""
+    """Within the block, make a new session import the pyspark that pip installed, instead of the copy
+    inside of Spark."""
     home = None if "SPARK_HOME" in os.environ else _without_copy(Path(pyspark.__file__).parent)
     if home is None:
         yield

@@ -37,7 +37,7 @@ class SettingsError(ValueError):
 
 @contextmanager
 def one_sentence(*more: type[Exception]) -> Iterator[None]:
-    """Show errors in options or captures, and of the types `more`, as one sentence.
+    """Within the block, raise errors in options or captures, and of the types `more`, as one sentence.
 
     Spark prints the traceback of a worker's exception unless an environment variable is set when it is raised.
     """
@@ -64,7 +64,10 @@ COMPARING = frozenset({"finding", "zre_pair"}) | ACROSS
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """Key files are given by name: workers read them, and no plan contains a secret."""
+    """The options of `format("zmtp")`, `read` and `ingest`, parsed.
+
+    Key files are given by name: workers read them, and no plan contains a secret.
+    """
 
     record: str = "message"
     columns: tuple[str, ...] | None = None
@@ -103,7 +106,7 @@ class ReadSettings:
 
     @staticmethod
     def parse_lookup(options: Mapping[str, Any], *, also: Collection[str] = ()) -> ReadSettings:
-        """Return the settings before the captures are found; `of_captures` then checks the columns."""
+        """Return the settings before captures were searched; `of_captures` then checks the columns."""
         passed_over = {name.lower() for name in (*PATH_OPTIONS, *also)}
         found: dict[str, Any] = {}
         for name, value in options.items():
@@ -123,8 +126,10 @@ class ReadSettings:
         return settings
 
     def of_captures(self, captures: FoundCaptures) -> ReadSettings:
-        """Return the settings with the folder columns of these captures. Raises `SettingsError` for an unknown
-        column."""
+        """Return the settings with the columns for the folders of these captures.
+
+        Raises `SettingsError` for an unknown column.
+        """
         settings = replace(self, folders=folder_columns(captures.roots))
         known = {name.lower() for name in table_columns(self.record)}
         for name in settings.folders:
@@ -181,8 +186,8 @@ class ReadSettings:
 
     @property
     def needs_one_reader(self) -> bool:
-        """Whether one worker must read all flows if workers exchange no data: to compare connections, and because
-        the analysis of a datagram may depend on others."""
+        """Whether a scan must read all connections in one partition, because the table compares connections or contains
+        datagrams."""
         return self.compares or self.record == "datagram"
 
     @property
@@ -197,7 +202,7 @@ class ReadSettings:
         return flow_conditions(self.ports, self.hosts)
 
     def refuse(self, problems: Sequence[CaptureProblem]) -> None:
-        """Raise `CaptureError` for damaged files, if they fail the query."""
+        """Raise `CaptureError` for the damaged files in `problems`, if the option `onError` requests it."""
         if self.fails and problems:
             problem = problems[0]
             raise CaptureError(problem.file, problem.text, offset=problem.offset or None)
@@ -210,9 +215,9 @@ class ReadSettings:
             raise SettingsError(f"schema: {error}") from None
 
     def dissect_options(self, columns: Iterable[str]) -> Options:
-        """Return options for rows of `record` with these columns.
+        """Return the analyser's options for rows of `record` with these columns.
 
-        Reads the key files; raises `SettingsError` if that fails.
+        Reads the key files, and raises `SettingsError` if that fails.
         """
         wanted = {*columns, *_reads(self.filter)}
         keeps_bodies = bool(wanted & {"bodies", "bodies_kept", "body"})
@@ -326,7 +331,7 @@ def _partitions(value: Any) -> int:
 
 
 def _one_of(no: str, yes: str) -> Callable[[Any], bool]:
-    """Parse one of two words, in any case; true for the second."""
+    """Return a parser of one of two words, in any case: false for `no`, true for `yes`."""
 
     def parse(value: Any) -> bool:
         if str(value).lower() not in (no.lower(), yes.lower()):

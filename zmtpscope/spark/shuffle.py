@@ -30,14 +30,14 @@ from zmtpscope.spark.storage import check_on_worker, open_again
 
 
 class Analysed(NamedTuple):
-    """What the analyser returned for a block, or for the end of the capture (block None)."""
+    """The result of the analyser for a block, or for the end of the capture (`block` is None)."""
 
     batch: Batch
     block: TakenBlock | None
 
 
 class PartitionAnalysis:
-    """The analysis of one partition's flows. Iterate over `batches` or `batches_and_facts`.
+    """The analysis of the connections of one partition. Iterate over `batches` or `batches_and_facts`.
 
     With a `derivation`, batches also contain derived records about single connections, and the derivation collects the
     data for records about several connections.
@@ -66,7 +66,7 @@ class PartitionAnalysis:
             yield batch
 
     def batches_and_facts(self) -> Iterator[tuple[Batch, list[Chunk]]]:
-        """Yield batches, each with its facts for the last stage as chunks."""
+        """Yield the batches, each with chunks of facts for the last stage, which compares connections."""
         facts = FactChunks()
         for batch, block in self._analyse():
             if self._derivation is not None:
@@ -126,7 +126,7 @@ def shuffled(spark: SparkSession, run: Run, columns: list[str]) -> DataFrame:
 
 @dataclass(frozen=True)
 class Run:
-    """The files of a run, how to read them, and the number of partitions of their flows."""
+    """The plan of a shuffle: the files, how to read them, and the number of partitions for their connections."""
 
     files: list[str]
     tasks: list[range]
@@ -136,7 +136,7 @@ class Run:
 
     @staticmethod
     def of(spark: SparkSession, files: Mapping[str, int], settings: ReadSettings) -> Run:
-        """Plan a run over captures with these sizes."""
+        """Plan a run over capture files, given with their sizes."""
         sizes = [*files.values()]
         tasks = max(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), 1)
         octets = sum(sizes)
@@ -145,18 +145,18 @@ class Run:
         return Run([*files], file_tasks(sizes, tasks), partitions, settings)
 
     def numbers(self, spark: SparkSession) -> DataFrame:
-        """Return the numbers of the tasks that read files, one per partition."""
+        """Return a DataFrame of the task numbers, one per partition, for the stage that reads files."""
         return spark.range(len(self.tasks), numPartitions=len(self.tasks))
 
     def chunks(self, spark: SparkSession) -> DataFrame:
-        """Return the chunks of all files, by partition and in order."""
+        """Return a DataFrame of the chunks of all files, by partition and in order."""
         chunks = self.numbers(spark).mapInArrow(on_workers(SplitStage(self).read), DDL)
         return chunks.repartitionById(self.partitions, "partition").sortWithinPartitions(*ORDER)
 
 
 @dataclass(frozen=True)
 class SplitStage:
-    """The first stage. Input rows are task numbers."""
+    """The first stage: divides files into chunks. Its input rows are task numbers."""
 
     run: Run
 
@@ -167,7 +167,8 @@ class SplitStage:
                 yield from _batches(chain.from_iterable(map(self.chunks, self.run.tasks[task])))
 
     def chunks(self, index: int) -> Iterator[Chunk]:
-        """Yield the chunks of one file. Raises `CaptureError` if it is damaged and that fails the job."""
+        """Yield the chunks of the file with this index. Raises `CaptureError` for a damaged file if the options request
+        it."""
         run, reports = self.run, FileReports()
         file = open_again(run.files[index], run.settings.span, reports)
         if file is not None:
@@ -179,7 +180,8 @@ class SplitStage:
 
 @dataclass(frozen=True)
 class AnalyserStage:
-    """The second stage. Input rows are chunks of a partition, in order."""
+    """The second stage: analyses the connections of a partition. Its input rows are the chunks of the partition, in
+    order."""
 
     run: Run
 
@@ -190,7 +192,7 @@ class AnalyserStage:
             yield from rows.convert(batch for partition in partitions for batch in partition.batches())
 
     def report(self, batches: Iterable[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield records, and the facts that the last stage compares."""
+        """Yield rows with the records, and rows with the facts that the last stage compares."""
         with one_sentence():
             rows = RowBatches(self.run.settings, columns)
             for partition in self.partitions(batches, rows.options):
@@ -210,7 +212,7 @@ class AnalyserStage:
 
 @dataclass(frozen=True)
 class ComparisonStage:
-    """The last stage: one task evaluates the facts of all partitions, the others pass rows on."""
+    """The last stage: one task compares the facts of all partitions; the other tasks pass rows on unchanged."""
 
     run: Run
 

@@ -36,8 +36,10 @@ def chunk_size(files: int) -> int:
 
 
 def split(file: CaptureFile | None, index: int, splitter: Splitter, reports: FileReports) -> Iterator[Chunk]:
-    """Yield chunks, and at the end of the file one with `reports` for each partition. None: an unreadable file,
-    described in the reports."""
+    """Yield the chunks of a file, and at its end one with `reports` for each partition.
+
+    `file` is None for an unreadable file, which `reports` describe.
+    """
     segmenter = Segmenter(put_together=False)
     latest, last = 0, index << FILE_SHIFT
     for packets in file.blocks(BLOCK_SIZE, reports) if file is not None else ():
@@ -54,7 +56,8 @@ def split(file: CaptureFile | None, index: int, splitter: Splitter, reports: Fil
 
 
 class Splitter:
-    """Splits packets by partition. Each flow of a file goes to one partition, fragments to all that may need them."""
+    """Divides packets among partitions. All packets of a connection go to one partition, IP fragments to all that may
+    need them."""
 
     def __init__(self, partitions: int, chunk_octets: int, endpoints: tuple[Endpoints, ...] = ()) -> None:
         self.partitions = partitions
@@ -66,7 +69,7 @@ class Splitter:
         self._fragments = FragmentPartitions(partitions)
 
     def add(self, block: SegmentBlock, packets: PacketBlock, taken: Column) -> Iterator[Chunk]:
-        """Add packets with the times `taken`, which never decrease. Yields full chunks."""
+        """Add packets with the sort times `taken`, which never decrease. Yield full chunks."""
         rows = self._wanted.select(block).rows()
         if len(rows.flows):
             places = packets.references.searchsorted(rows.packets)
@@ -76,7 +79,7 @@ class Splitter:
             yield from self.flush()
 
     def add_fragments(self, fragments: list[Fragment], packets: PacketBlock, taken: Column) -> Iterator[Chunk]:
-        """Yield full chunks, after adding the fragments among these packets in order."""
+        """Add the IP fragments among these packets, in order. Yield full chunks."""
         numbers = [self._fragments.partition(fragment) for fragment in fragments]
         for partition in range(self.partitions):
             wanted = [each.row for each, number in zip(fragments, numbers, strict=True) if number in (None, partition)]
@@ -105,17 +108,17 @@ class Splitter:
                 begin = stop
 
     def _partitions_of_rows(self, rows: SegmentRows) -> Column:
-        """Return the partition of each row: the one of its flow, or the first for a datagram."""
+        """Return the partition of each row: that of its connection, or the first one for a datagram."""
         of_flows = partitions_of(rows.keys, self.partitions)
         return np.where(rows.flags & DATAGRAM, 0, of_flows[rows.flows])
 
 
 class FragmentPartitions:
-    """Partitions of IP fragments.
+    """Assigns IP fragments to partitions.
 
-    All fragments of a datagram go to one partition if the fragment with the ports is the first, as usual. Otherwise
-    they go to all partitions, as do actual and possible tunnels: a partition with only some fragments would join them
-    with the next datagram of the same identification.
+    All fragments of a datagram go to one partition if the fragment with the ports comes first, as usual. Otherwise they
+    go to all partitions. So do packets that are or may be tunnels: a partition with only some of the fragments would
+    join them with the next datagram of the same identification.
     """
 
     def __init__(self, partitions: int) -> None:
@@ -126,7 +129,7 @@ class FragmentPartitions:
         """Partition of each incomplete datagram; None: all partitions have a part of it."""
 
     def partition(self, fragment: Fragment) -> int | None:
-        """Return the partition of an IP fragment; None: all."""
+        """Return the partition of an IP fragment; None: all partitions."""
         key, begins = fragment.key, fragment.begins
         if key in self._incomplete.waiting:
             number = self._known.pop(key, None)
@@ -149,7 +152,8 @@ class FragmentPartitions:
 
 
 def split_fragment_key(key: bytes) -> tuple[bytes, int]:
-    """Return the addresses and protocol, and the identification of 2 octets (IPv4) or 4 (IPv6)."""
+    """Return the two parts of a fragment key: addresses with protocol, and the identification of 2 octets (IPv4) or 4
+    (IPv6)."""
     size = 8 if len(key) < 32 else 32
     return key[:size], key[size]
 

@@ -1,8 +1,9 @@
-"""The state of a streaming query between micro-batches: the input of each, and the state of each partition after it.
+"""The folder with the state of a streaming query: the input of each micro-batch, and the state of each partition after
+it.
 
-A repeated micro-batch starts from the same state and overwrites its earlier output. Files appear only when complete.
-A state is a pickle, which can run programs as this user, so files and folder must belong to this user, and be writable
-by no one else.
+A repeated micro-batch starts from the same state and overwrites its earlier output. Files appear only when complete. A
+state is a pickle, which can run programs as this user. So files and folder must belong to this user, and no other user
+may be able to write to them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ UNFINISHED = re.compile(r"\.(\d+)\b.*\.part")
 
 
 class StateFolder:
-    """The state of a query, in a folder below `location` named by `query`."""
+    """The folder of one query, named by `query`, below `location`."""
 
     def __init__(self, location: str, query: str) -> None:
         self.path = os.path.join(location, query)
@@ -45,7 +46,7 @@ class StateFolder:
         self._write(f"{batch.number}.json", json.dumps(asdict(batch)).encode())
 
     def batch(self, number: int) -> MicroBatch:
-        """Return the input of a micro-batch. Raises `SettingsError` if it was not written here."""
+        """Return the stored input of a micro-batch. Raises `SettingsError` if this folder does not contain it."""
         if number == 0:
             return MicroBatch()
         octets = self._read(f"{number}.json")
@@ -64,8 +65,11 @@ class StateFolder:
         self._write(f"{number}-{partition}.state", state)
 
     def state(self, number: int, partition: int) -> tuple[int, bytes | None]:
-        """Return the latest state after micro-batch `number` or an earlier one, and the number of that one. After
-        number 0 there is no state."""
+        """Return the latest stored state of a partition, after micro-batch `number` or an earlier one, with the number
+        of that one.
+
+        After number 0 there is no state (None).
+        """
         kept = [behind for behind, each in self._states() if each == partition and behind <= number]
         for behind in sorted(kept, reverse=True):
             if (state := self._read(f"{behind}-{partition}.state")) is not None:

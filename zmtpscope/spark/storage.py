@@ -31,7 +31,8 @@ def is_uri(path: str) -> bool:
 
 
 def locate(path: str | Path) -> tuple[FileSystem, str]:
-    """Return the file system, and path in it. Raises `CaptureError` if it cannot be reached."""
+    """Return the file system of a path or URI, and the path in that file system. Raises `CaptureError` if it cannot be
+    reached."""
     text = str(path)
     if scheme_of(text) not in STORES:
         return LocalFileSystem(), os.path.abspath(local_path(text))
@@ -76,7 +77,7 @@ def find_stored(uri: str, lookup: Lookup = ANY_NAME) -> FoundCaptures:
 
 
 def _named(filesystem: FileSystem, path: str, pattern: str | None, lookup: Lookup) -> list[FileInfo]:
-    """Return a file, the files in a folder, or the files below it that match a pattern, by name."""
+    """Return, sorted by name, a file, the files in a folder, or the files below a folder that match `pattern`."""
     if pattern is None:
         info = filesystem.get_file_info(path)
         if info.type == FileType.Directory:
@@ -113,8 +114,8 @@ def _why_not_a_capture(uri: str) -> CaptureError | None:
 
 
 def open_again(path: str, span: TimeSpan, reports: FileReports) -> CaptureFile | None:
-    """Open a file or URI that was found to be a capture. If it no longer is one, add a problem to `reports` and
-    return None."""
+    """Open a file or URI that was a capture when the driver found it. If it no longer is one, add a problem to
+    `reports` and return None."""
     if not is_uri(path):
         return next(iter(find_again([path], span, reports)), None)
     try:
@@ -132,7 +133,7 @@ def check_on_worker(files: Sequence[str]) -> None:
 
 
 class StoredCapture(CaptureFile):
-    """A capture in a store, which is opened at once and read once."""
+    """A capture in an object store, which can be read once. It is opened when the object is created."""
 
     def __init__(self, uri: str, span: TimeSpan = ALWAYS) -> None:
         super().__init__(uri, None, span)
@@ -149,7 +150,7 @@ class StoredCapture(CaptureFile):
         return ready(StreamSource(self.path, stream, size or 0))
 
     def close(self) -> None:
-        """Close the file; a file that is not open is not read."""
+        """Close the file, after which it cannot be read."""
         self._close()
 
 

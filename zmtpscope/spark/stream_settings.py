@@ -65,7 +65,7 @@ STREAM_OPTIONS = ("stateLocation", "maxFilesPerTrigger", "growing", "finish", "s
 
 
 def are_of_a_stream(options: Mapping[str, Any]) -> bool:
-    """Whether any option is only for streams. Each stream has `stateLocation`."""
+    """Whether any of the options is only for streams. Each stream must have `stateLocation`."""
     return not {name.lower() for name in STREAM_OPTIONS}.isdisjoint(map(str.lower, options))
 
 

@@ -50,7 +50,8 @@ Offset = dict[str, Any]
 
 @dataclass
 class StreamPartition(InputPartition):
-    """Partition `number` of `count`, for the micro-batches after number `start` up to `end`."""
+    """One partition of a stream (`number` of `count`), and the micro-batches to read: those after number `start` up to
+    `end`."""
 
     end: Offset
     start: int
@@ -59,7 +60,7 @@ class StreamPartition(InputPartition):
 
 
 class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a folder, some files at a time."""
+    """Reads a folder of captures for a streaming query, some files at a time."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = options
@@ -71,8 +72,8 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
 
     @cached_property
     def settings(self) -> StreamSettings:
-        """Return the parsed options. They are parsed only now: Spark 4.3 reports an error in the constructor of a
-        reader as a missing reader."""
+        """The parsed options. They are parsed on first use, because Spark 4.3 reports an error in the constructor as a
+        missing reader."""
         with one_sentence():
             settings = StreamSettings.parse(self._options)
             settings.read.check_schema(self._schema)
@@ -146,8 +147,8 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
             yield from rows.convert(self._batches(partition, rows.options))
 
     def _batches(self, partition: StreamPartition, options: Options) -> Iterator[Batch]:
-        """Yield the records that the micro-batches after `partition.start` complete. The state after them is stored
-        even if not all records are consumed."""
+        """Yield the records of the micro-batches after `partition.start`. Their state is stored even if not all records
+        are consumed."""
         folder, settings = self._state_folder(partition.end), self.settings.read
         behind, octets = folder.state(partition.start, partition.number)
         if octets is None:
@@ -173,7 +174,7 @@ class StreamReader(SentToWorkers, DataSourceStreamReader, SupportsTriggerAvailab
         folder.write_state(end, partition.number, state.dump())
 
     def _take(self, state: PartitionState, flows: FlowFilter, batch: MicroBatch) -> Iterator[Batch]:
-        """Read the packets of a micro-batch. Raises `CaptureError` for a damaged file if that fails the query."""
+        """Yield the records of a micro-batch. Raises `CaptureError` for a damaged file if the options request it."""
         settings = self.settings.read
         yield from state.take(batch, settings.span, flows.select)
         settings.refuse(state.problems)
@@ -196,7 +197,7 @@ def _exhaust(batches: Iterable[Batch]) -> None:
 
 
 def _refuse_vanished_files(batch: MicroBatch) -> None:
-    """Raise an error unless all files of a micro-batch that is read again for its state still exist."""
+    """Raise an error if a file of a micro-batch, which is read again to restore its state, no longer exists."""
     for file in batch.files:
         if not os.path.exists(path_now(file.path)):
             raise CaptureError(

@@ -18,12 +18,12 @@ def listening_side() -> Column:
 
 
 def of_side(side: Column, name: str) -> Column:
-    """Name a column of one side: for side 0 and `ip`, `ip_0`."""
+    """Return the name of a column for one side: `ip_0` for the name `ip` and side 0."""
     return F.when(side == 0, F.col(f"{name}_0")).otherwise(F.col(f"{name}_1"))
 
 
 def quantiles(name: str) -> list[Column]:
-    """Return minimum, percentiles and maximum of a duration."""
+    """Return columns for an aggregation: minimum, percentiles and maximum of the duration `name`."""
     return [
         F.min(name).alias("shortest_ns"),
         *(F.percentile_approx(name, percent / 100).alias(f"{which}_ns") for which, percent in PERCENTILES.items()),
@@ -36,15 +36,16 @@ def timestamp(nanoseconds: Column) -> Column:
 
 
 def sums(*names: str) -> list[Column]:
-    """Return sums of columns under the same names."""
+    """Return columns for an aggregation: the sum of each of these columns, under the same name."""
     return [F.sum(name).alias(name) for name in names]
 
 
 def ends(first: str, last: str | None = None) -> tuple[Column, Column]:
-    """Return the least and greatest time as `first_ns` and `last_ns`, of one column or of two."""
+    """Return columns for an aggregation: the earliest time as `first_ns` and the latest as `last_ns`, of one column or
+    of two."""
     return F.min(first).alias("first_ns"), F.max(last or first).alias("last_ns")
 
 
 def span() -> tuple[Column, Column]:
-    """Return `first_ns` and `last_ns` as timestamps `first` and `last`."""
+    """Return columns that convert `first_ns` and `last_ns` to timestamps, `first` and `last`."""
     return timestamp(F.col("first_ns")).alias("first"), timestamp(F.col("last_ns")).alias("last")

@@ -65,7 +65,7 @@ def causes(diagnoses: DataFrame) -> DataFrame:
 
 
 def _rank() -> Column:
-    """Sort by severity, worst first."""
+    """Return a column to sort by severity, worst first."""
     return F.array_position(F.array(*(F.lit(severity) for severity in SEVERITIES)), F.col("severity"))
 
 

@@ -135,7 +135,8 @@ def payload_types(messages: DataFrame) -> DataFrame:
 
 
 def _data(messages: DataFrame, *more: Column | str) -> DataFrame:
-    """Return messages without subscriptions: the columns that answers need (no bodies), `ended_ns` and `octets`."""
+    """Return the messages without subscriptions, with the columns that answers need: no bodies, but `ended_ns`,
+    `octets` and `more`."""
     # a message may announce far more octets than exist, or than a number can hold
     announced = F.aggregate("sizes", F.lit(0).cast("bigint"), lambda total, size: F.try_add(total, size))
     return messages.where(F.col("kind").isin("data", "encrypted")).select(
@@ -158,7 +159,10 @@ def _distinct_sizes(messages: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def _with_sizes(sizes: DataFrame, keys: Sequence[str], *, histogram: bool) -> DataFrame:
-    """Add percentiles, and the histogram, of counted sizes. Each value is read only once."""
+    """Add percentiles, and with `histogram` the histogram, to a table of sizes with their counts by `keys`.
+
+    Each value is read only once.
+    """
     of_keys = Window.partitionBy(*keys)
     ranked = sizes.withColumn("upto", F.sum("messages").over(of_keys.orderBy("octets"))).withColumn(
         "whole", F.sum("messages").over(of_keys)
@@ -192,7 +196,7 @@ def _with_sizes(sizes: DataFrame, keys: Sequence[str], *, histogram: bool) -> Da
 
 
 def _at_rank(percent: int) -> Column:
-    """Return the size at this percentile, or null if it is in an earlier bucket."""
+    """Return a column with the size at this percentile, or null if it is in an earlier bucket."""
     return F.min(F.when(F.col("upto") * 100 >= F.col("whole") * percent, F.col("octets")))
 
 
@@ -205,5 +209,5 @@ def _nanoseconds(interval: float) -> int:
 
 
 def _bucket(width: int) -> Column:
-    """Return the interval of a message, counted since 1970."""
+    """Return a column with the number of the interval of a message, counted since 1970. `width` is in nanoseconds."""
     return F.expr(f"ended_ns div {width}")  # / would return a float

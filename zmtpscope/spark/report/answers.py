@@ -37,9 +37,9 @@ Period = tuple[int, int]
 
 
 def answers(tables: Mapping[str, DataFrame], interval: float) -> dict[str, DataFrame]:
-    """Return the tables of the report by name, as lazy DataFrames. Rates use intervals of this many seconds.
+    """Return the tables of the report by name, as lazy DataFrames. `interval` (s) is the width of intervals for rates.
 
-    The parameters of an analysis are the names of its tables.
+    The parameters of an analysis function are the names of the tables that it needs.
     """
     given = {**tables, "interval": interval}
     functions = {name: getattr(analytics, name) for name in analytics.__all__}
@@ -50,7 +50,7 @@ def answers(tables: Mapping[str, DataFrame], interval: float) -> dict[str, DataF
 
 
 def periods_of(connections: DataFrame) -> list[Period]:
-    """Return the periods that the captures cover, in order; consecutive files form one. Runs a small job."""
+    """Return the time ranges that the captures cover, in order; consecutive files are one range. Runs a small job."""
     files = connections.groupBy("file").agg(F.min("start_ns").alias("start"), F.max("end_ns").alias("end"))
     found: list[Period] = []
     for start, end in sorted((row["start"], row["end"]) for row in files.collect()):
@@ -62,6 +62,6 @@ def periods_of(connections: DataFrame) -> list[Period]:
 
 
 def interval_for(periods: Sequence[Period]) -> float:
-    """Return the seconds with which a plot of these periods has as many intervals as allowed."""
+    """Return the width of intervals (s) with which a plot of these time ranges has as many intervals as allowed."""
     seconds = sum(end - start for start, end in periods) / SECOND
     return next((width for width in INTERVALS if width * MAX_INTERVALS >= seconds), INTERVALS[-1])

@@ -61,7 +61,8 @@ Clock = Callable[[int], str]
 
 
 class About(NamedTuple):
-    """Names of captures, interval width, and read problems as sentences."""
+    """Data for the head of the page: names of captures, width of intervals (s), problems of reading as sentences, and
+    time ranges."""
 
     captures: Sequence[str]
     interval: float
@@ -111,8 +112,8 @@ def page(answers: Mapping[str, pa.Table], about: About) -> str:
 
 
 def _clock(rows: Mapping[str, Sequence[Row]]) -> Clock:
-    """Return a function that writes times, without the date if all times are on one day, which the page states at
-    its top."""
+    """Return a function that formats times; without the date if all times are on one day, which the head of the page
+    shows."""
     named = (row[name] for each in rows.values() for row in each for name in MOMENTS & row.keys())
     days = {units.moment(moment)[:10] for moment in named if moment is not None}
     return units.time_of_day if len(days) == 1 else units.moment
@@ -132,7 +133,7 @@ def _rows(table: pa.Table) -> list[Row]:
 
 
 def _facts(rows: Mapping[str, Sequence[Row]], about: About) -> list[tuple[str, str, str]]:
-    """Return name, value and remark of each fact at the top."""
+    """Return name, value and remark of each fact in the head of the page."""
     lives, sizes, peers = rows["connection_lifetimes"], rows["size_distribution"], rows["top_talkers"]
     handshakes, payloads = rows["handshake_times"], rows["payload_types"]
     connections, messages = _sum(lives, "connections"), _sum(sizes, "messages")
@@ -284,7 +285,7 @@ FILES = (PAGE, *(f"{section.name}.parquet" for section in SECTIONS))
 
 @contextmanager
 def workspace(directory: Path) -> Iterator[Path]:
-    """Yield a temporary directory within `directory`, which is created if missing."""
+    """Return in a context a temporary directory within `directory`, which is created if missing."""
     made = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".analyze-", dir=directory))
@@ -298,7 +299,8 @@ def workspace(directory: Path) -> Iterator[Path]:
 
 
 def write_report(answers: Mapping[str, DataFrame], directory: Path, about: About, work: Path) -> list[Path]:
-    """Run the answers, and write tables and page. `work` is a folder for temporary files on the same file system."""
+    """Compute the answers, and write their tables and the page. `work` is a temporary folder on the same
+    file system."""
     tables = {name: _run(answer, work / name) for name, answer in answers.items()}
     files = [OutputFile(directory / name) for name in FILES]
     try:
@@ -318,6 +320,7 @@ def write_report(answers: Mapping[str, DataFrame], directory: Path, about: About
 
 
 def _run(answer: DataFrame, folder: Path) -> pa.Table:
-    """Write the rows of an answer with Spark, so that large results do not pass through JVM memory at once."""
+    """Compute an answer. Spark writes the rows to a file, so that large results do not pass through JVM
+    memory at once."""
     answer.write.parquet(str(folder))
     return pq.read_table(folder)

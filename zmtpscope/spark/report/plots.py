@@ -1,4 +1,4 @@
-"""Plots as SVG for a page, with the colours of the page and text as text.
+"""Draw plots as SVG for a page, in the colours of the page, with text that can be selected.
 
 Each plot is drawn twice, for a wide and for a narrow page.
 """
@@ -74,7 +74,7 @@ class Plot(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A value for each label."""
+    """One series of a bar chart: a value for each label, with its name in the legend."""
 
     name: str | None
     values: Sequence[float]
@@ -98,8 +98,11 @@ class Panel(NamedTuple):
 
 
 def curves(alternative: str, starts: Sequence[int], width: float, panels: Sequence[Panel]) -> Plot:
-    """Plot values of intervals over time; `starts` in microseconds, `width` in seconds. Consecutive intervals form a
-    period. Several periods are drawn side by side, each with its start time."""
+    """Plot values over time, with a panel for each quantity. `starts` of intervals are in microseconds, `width` is in
+    seconds.
+
+    Consecutive intervals form a period. Several periods are drawn side by side, each with its start time.
+    """
     begins = [0, *(place for place in range(1, len(starts)) if starts[place] - starts[place - 1] > width * 1.5e6)]
     is_one = len(begins) == 1
     edges = [_day(start) for start in (*starts, starts[-1] + round(width * 1e6))]
@@ -222,7 +225,7 @@ def spans(
 
 
 def _apart(places: Sequence[int], distance: float) -> list[int]:
-    """Return places where labels do not overlap: at least `distance` apart."""
+    """Select places for labels so that they do not overlap: at least `distance` apart."""
     found = list(places[:1])
     for place in places[1:]:
         if place - found[-1] >= distance:
@@ -231,7 +234,7 @@ def _apart(places: Sequence[int], distance: float) -> list[int]:
 
 
 def _day(microseconds: int) -> float:
-    """Return days since 1970, the unit of matplotlib."""
+    """Convert microseconds since 1970 to days, the unit of matplotlib."""
     return microseconds / 86_400e6
 
 
@@ -271,7 +274,7 @@ def _svg(draw: Callable[[Figure, float], None], width: float, height: float, alt
 
 
 def _for_page(drawn: str, alternative: str) -> str:
-    """Use the page's colours and fonts, and ids that no other drawing uses."""
+    """Change a drawing for the page: use the colours and fonts of the page, and ids that no other drawing uses."""
     root = ElementTree.fromstring(drawn)
     mark = sha256(f"{alternative}: {drawn}".encode()).hexdigest()[:8]
     for parent in root.iter():

@@ -20,7 +20,8 @@ LONGEST_SILENCE = 60
 
 
 class Section(NamedTuple):
-    """`lead` explains the counts, `nothing` the absence of rows, and `draw` makes the plot."""
+    """A section of the page. `lead` explains the numbers, `nothing` is the text if there are no rows, and `draw` makes
+    the plot."""
 
     name: str
     title: str
@@ -68,8 +69,10 @@ Unit = Callable[[float], str]
 
 
 def _bars(title: str, label: Label, unit: Unit, *parts: tuple[str | None, str, str], where: str | None = None) -> Draw:
-    """Plot bars of several parts, each with a word for the legend, a column and a colour. Rows without a value in
-    `where` are left out."""
+    """Return a function that draws a bar for each row, of several parts: a word for the legend, a column and a colour.
+
+    Rows without a value in the column `where` are left out.
+    """
 
     def draw(rows: Sequence[Row]) -> Plot | None:
         shown = [row for row in rows if where is None or row[where]][:MAX_DRAWN]
@@ -80,8 +83,10 @@ def _bars(title: str, label: Label, unit: Unit, *parts: tuple[str | None, str, s
 
 
 def _ranges(title: str, label: Label, unit: Unit = units.duration, names: Sequence[str] = DURATIONS) -> Draw:
-    """Plot the range from the smallest to the largest of the columns `names`, the second of which is the median.
-    Rows without values are left out."""
+    """Return a function that draws, for each row, the range from the smallest to the largest of the columns `names`.
+
+    The second column is the median. Rows without values are left out.
+    """
 
     def draw(rows: Sequence[Row]) -> Plot | None:
         shown = [row for row in rows if row[names[1]] is not None][:MAX_DRAWN]
@@ -115,7 +120,7 @@ def _storms(rows: Sequence[Row]) -> Plot | None:
 
 
 def storm(row: Row) -> str:
-    """Write `10.0.0.2 tried 20 times to connect to 10.0.0.1:5555: refused`."""
+    """Describe a series of reconnects: `10.0.0.2 tried 20 times to connect to 10.0.0.1:5555: refused`."""
     who, where = row["client"] or "others", _endpoint(row["address"], row["port"])
     if row["outcome"] == "closed":
         return f"{who} connected {row['connections']:,} times to {where}; each connection failed or was closed"
@@ -135,7 +140,7 @@ def _throughput(rows: Sequence[Row]) -> Plot | None:
 
 
 def _without_silences(rows: Sequence[Row]) -> list[Row]:
-    """Keep only the first interval of a long silence."""
+    """Return the rows of intervals; of a long silence, only the first interval."""
     found: list[Row] = []
     for is_silent, run in groupby(rows, lambda row: row["messages"] == 0):
         some = list(run)
@@ -158,7 +163,7 @@ def _size_histogram(rows: Sequence[Row]) -> Plot | None:
 
 
 def version_and_mechanism(row: Row) -> str:
-    """Write ZMTP version and mechanism: `3.1 CURVE`, `2.0`."""
+    """Return ZMTP version and mechanism as text: `3.1 CURVE`, `2.0`."""
     version = row["version"] or "no version agreed"
     over = ["over WebSocket"] if row["transport"] == "ws" else []
     return " ".join([version, *([row["mechanism"]] if row["mechanism"] else []), *over])
