@@ -1,1 +1,1 @@
-"""Browse a capture, or live traffic, in a terminal."""
+"""The full-screen interface: browse a capture, or live traffic, in a terminal."""

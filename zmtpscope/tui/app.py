@@ -1,4 +1,4 @@
-"""The application: screen contents and commands behind keys."""
+"""The application: the contents of the screen, and the methods for commands."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ ALWAYS_QUITS = Binding("ctrl+c", "quit", "Quit", show=False, priority=True)
 
 
 class Inspector(App[None]):
-    """Shows the capture `what`, which a worker process reads. The other end of the socket is the worker's."""
+    """The application that shows the capture named `what`. A worker process, at the other end of `socket`, reads the
+    capture."""
 
     TITLE = "zmtpscope"
     AUTO_FOCUS = "RowList"
@@ -113,7 +114,7 @@ class Inspector(App[None]):
         self._panes: dict[str, Pane] = {}
 
     def on_load(self) -> None:
-        """Prepare everything that `_end` needs, before the application takes the terminal."""
+        """Create everything that `_end` needs, before the application takes over the terminal."""
         self.client.start()
         try:
             self.profile = profiles.load(self._profile_name)
@@ -138,7 +139,7 @@ class Inspector(App[None]):
         return [*super().get_line_filters(), self._harmless]
 
     def _fatal_error(self) -> None:
-        """Exit after an unexpected error. Textual's own method prints the values of variables."""
+        """Exit after an unexpected error, without the values of variables that Textual's own method prints."""
         self.panic(fault())
 
     async def on_mount(self) -> None:
@@ -214,18 +215,18 @@ class Inspector(App[None]):
         await save(self, self.client, SaveCapture(argument))
 
     async def do_cancel(self, argument: str) -> None:
-        """Cancel the search, or the file that is being written."""
+        """Cancel the running search, or else the file that is being written."""
         await self.client.ask(Cancel())
 
     # -- reading the capture again -------------------------------------------------------------------------------------
 
     async def do_decode(self, argument: str) -> None:
-        """Read the capture again with one more rule, or without rules for `none`."""
+        """Read the capture again with one more rule of `-d`, or without rules if the argument is `none`."""
         rules = () if argument == "none" else (*self._reading.decode_as, argument)
         await self._read_again(replace(self._reading, decode_as=rules))
 
     async def do_keys(self, argument: str) -> None:
-        """Read the capture again with one more key file, chosen from a tree if none is given."""
+        """Read the capture again with one more key file; without an argument, the user chooses a file."""
         argument = argument or await self.push_screen_wait(FileMenu("A file of CURVE keys"))
         if not argument:
             return
@@ -236,7 +237,7 @@ class Inspector(App[None]):
         await self._read_again(self._reading)
 
     async def do_frames(self, argument: str) -> None:
-        """Read the capture again, toggling frame records."""
+        """Read the capture again, with records for frames if they were off, otherwise without."""
         frames = not self._reading.frames
         await self._read_again(replace(self._reading, frames=frames))
         records = ("message", "frame") if frames else ("message",)
@@ -254,18 +255,18 @@ class Inspector(App[None]):
             self.exit(return_code=1, message=WORKER_GONE)
 
     def notify(self, message: str, **options: Any) -> None:
-        """Show a notice in place of the one before. It is never parsed as markup."""
+        """Show a message in place of the previous one. It is never parsed as markup."""
         self.clear_notifications()
         super().notify(message, **{**options, "markup": False})
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable commands while an input is focused, or something covers the view."""
+        """Return whether a command is available: not while an input has the focus, or a dialog covers the view."""
         return not (action == "command" and (isinstance(self.focused, Input) or self.screen.is_modal))
 
     async def action_command(self, name: str) -> None:
-        """Run the command of the pressed key, which also removes the last notice."""
+        """Run the command of the pressed key. This also removes the last message."""
         self.clear_notifications()
         command = BY_NAME[name]
         if command.is_instant:
@@ -274,7 +275,7 @@ class Inspector(App[None]):
             await self._begin_or_ask(command)
 
     def _rank_of(self, action: str) -> int:
-        """Return the position of a key on the last line, 0 if it does nothing in the open view."""
+        """Return the position of a key on the last line; 0 if the key does nothing in the open view."""
         found = re.fullmatch(r"command\('(\w+)'\)", action)
         if found is None:
             return RANK_OF_WIDGETS
@@ -282,7 +283,7 @@ class Inspector(App[None]):
         return 0 if self._owner_of(command) is None else command.rank
 
     def _owner_of(self, command: Command) -> Pane | Inspector | None:
-        """Return the open view if it has the command, otherwise the application if that has it."""
+        """Return the object with the method for a command: the open view, or else the application, or None."""
         if self.pane.has_command(command.name):
             return self.pane
         return self if hasattr(self, f"do_{command.name}") else None
@@ -310,7 +311,7 @@ class Inspector(App[None]):
         return self._panes[self._open_view]
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Yield the entries of the palette: views and commands with their keys, and none of Textual's."""
+        """Yield the entries of the command palette: views, and commands with their keys, but no commands of Textual."""
         for view in self._views:
             show = partial(self._begin, BY_NAME["view"], view.name)
             yield SystemCommand(f"{view.title}  {view.key}", f"View: {view.meaning}", show)
@@ -319,7 +320,7 @@ class Inspector(App[None]):
             yield SystemCommand(title, command.argument or command.group, partial(self._begin_or_ask, command))
 
     async def do_command(self, argument: str) -> None:
-        """Ask for a command. The next keys wait until the prompt is there to take them."""
+        """Open the prompt for a command line. Keys that follow wait until the prompt can take them."""
         await self.push_screen(Prompt(":", suggestions=[each.name for each in COMMANDS]), self._do_typed)
 
     async def _do_typed(self, line: str | None) -> None:
@@ -401,7 +402,7 @@ class Inspector(App[None]):
         self._go(self._show_row(event.row, event.view.records))
 
     async def do_cause(self, argument: str) -> None:
-        """Show the records of the worst problem, or of the next one if those are shown."""
+        """Show the records of the worst problem; if they are shown, the records of the next one."""
         row = self._causes_bar.next_cause()
         if row is None:
             raise CommandError("there are no errors or warnings")
@@ -463,17 +464,15 @@ class Inspector(App[None]):
         self._show_theme()
 
     def _show_theme(self) -> None:
-        """Show the theme of the profile.
-
-        With 16 colours its shades would look equal, so the terminal's colours are used.
-        """
+        """Apply the theme of the profile. On a terminal of 16 colours, its shades would look equal, so the terminal's
+        colours are used."""
         theme = self.available_themes.get(self.profile.theme)
         if theme is not None:
             own = "ansi-dark" if theme.dark else "ansi-light"
             self.theme = own if self.console.color_system == "standard" else theme.name
 
     async def do_profile(self, argument: str) -> None:
-        """Load a profile, or save the current look under a new name."""
+        """Load a profile with this name; if there is none, save the current settings under the name."""
         if argument in profiles.names():
             self.profile, self._profile_name = profiles.load(argument), argument
             self._show_theme()

@@ -9,7 +9,8 @@ from textual.widgets import Static
 
 
 class Banner(Static):
-    """Shows the first problem and the number of further ones; hidden without problems."""
+    """A line with the first problem of the capture (damage, lost packets) and the number of others; hidden without
+    problems."""
 
     DEFAULT_CSS = """
     Banner { height: auto; max-height: 2; padding: 0 1; color: $text-warning; background: $warning 15%; display: none; }

@@ -1,4 +1,4 @@
-"""The lines above the messages: the worst problems in the traffic."""
+"""The lines above the messages that show the worst diagnoses."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from zmtpscope.tui.requests import TableRow
 
 
 class CausesBar(Static):
-    """One line per cause, or two for a single one, in the colour of the worst one; hidden without causes and in other
-    views."""
+    """One line per diagnosis, or two for a single one, in the colour of the worst severity.
+
+    Hidden without diagnoses and in other views.
+    """
 
     DEFAULT_CSS = """
     CausesBar { height: auto; padding: 0 1; color: $text-warning; background: $warning 20%; display: none; }
@@ -37,7 +39,7 @@ class CausesBar(Static):
         """Key of the cause whose records were shown last."""
 
     def show(self, causes: tuple[TableRow, ...]) -> None:
-        """Show these rows of the view of problems, worst first."""
+        """Show these diagnoses, which are rows of the view of problems, worst first."""
         if causes == self._causes:
             return
         self._causes = causes
@@ -55,7 +57,7 @@ class CausesBar(Static):
         self.display = self._is_wanted and bool(self._causes)
 
     def next_cause(self) -> TableRow | None:
-        """Return the cause after the last returned one, starting over at the end; None without causes."""
+        """Return the diagnosis after the one returned last, starting over at the end; None if there are none."""
         if not self._causes:
             return None
         keys = [row.key for row in self._causes]

@@ -1,4 +1,4 @@
-"""Names that users choose from: types of records, formats of times, columns of lists, formats to copy."""
+"""Names from which users choose: record types, time formats, columns of lists, formats to copy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CYCLED_TIMES = ("r", "a", "ad", "d")
 
 
 def next_time(time: str, *, has_neighbours: bool) -> str:
-    """Return the format after `time`. The time since the row above is skipped without `has_neighbours`."""
+    """Return the time format after `time`. Without `has_neighbours`, the time since the row above is skipped."""
     cycled = CYCLED_TIMES if has_neighbours else CYCLED_TIMES[:-1]
     return cycled[(cycled.index(time) + 1) % len(cycled)] if time in cycled else cycled[0]
 

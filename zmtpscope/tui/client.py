@@ -1,4 +1,4 @@
-"""The screen's end of the socket: awaits replies to requests and passes on notices."""
+"""The screen's end of the socket to the worker: sends requests, awaits replies, and passes on notices."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _failure = msgspec.msgpack.Decoder(Failure)
 
 
 class RequestFailed(Exception):
-    """The worker cannot answer; the text is the reason."""
+    """The worker could not answer a request; the text is the reason."""
 
 
 class WorkerGone(Exception):
-    """The worker has ended unexpectedly."""
+    """The worker process has ended unexpectedly."""
 
 
 class Client:
-    """Sends requests to the worker and calls `on_notice` for its notices, `on_gone` when it ends."""
+    """Sends requests to the worker. Calls `on_notice` for its notices, and `on_gone` when it ends."""
 
     def __init__(self, end: socket.socket, on_notice: Callable[[Notice], None], on_gone: Callable[[], None]) -> None:
         self._socket = end
@@ -44,7 +44,7 @@ class Client:
         self._waiting: dict[int, tuple[asyncio.Future[Any], Any]] = {}
 
     def start(self) -> None:
-        """Read from the socket, in the running event loop."""
+        """Start reading from the socket, in the running event loop."""
         self._socket.setblocking(False)
         asyncio.get_running_loop().add_reader(self._socket, self._readable)
 

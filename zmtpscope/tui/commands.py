@@ -11,7 +11,7 @@ from zmtpscope.tui.choices import TIMES
 
 
 class Command(NamedTuple):
-    """A command. Its method `do_NAME` is in the panes that have the command, or in `Inspector`."""
+    """A command. Its method `do_NAME` is in the views that have the command, or in `Inspector`."""
 
     name: str
     keys: str
@@ -107,8 +107,8 @@ BY_NAME = {command.name: command for command in COMMANDS}
 def bindings() -> list[BindingType]:
     """Return the key bindings of all commands.
 
-    Keys of instant commands precede the focused widget's: keys typed after `/` belong to the filter, even if they are
-    queued already.
+    Keys of instant commands take precedence over those of the focused widget: keys typed after `/` belong to the
+    filter, even if they are queued already.
     """
     return [
         Binding(
@@ -124,7 +124,7 @@ def bindings() -> list[BindingType]:
 
 
 def keys_text(keys: str) -> str:
-    """Return keys as printed, separated by spaces."""
+    """Return the keys of a command as printed in help, separated by spaces."""
     return " ".join(format_key(key) for key in keys.split(",") if key)
 
 
@@ -136,11 +136,12 @@ class Typed(NamedTuple):
 
 
 class CommandError(Exception):
-    """The typed line is no command; the text lists the valid ones."""
+    """A command line typed after `:` is invalid; the text lists the valid commands."""
 
 
 def row_place(argument: str, count: int) -> int:
-    """Parse the number of a row, counted from 1, to its place. Raises `CommandError`."""
+    """Parse the number of a row, counted from 1; return its position from 0. There are `count` rows. Raises
+    `CommandError`."""
     digits = argument.replace(",", "")
     if not digits.isdecimal() or not 0 < int(digits) <= count:
         raise CommandError(f"there is no row {argument}: rows are numbered from 1 to {count:,}" if count else "no rows")
@@ -148,7 +149,7 @@ def row_place(argument: str, count: int) -> int:
 
 
 def time_format(argument: str) -> str:
-    """Check a time format; "" stays. Raises `CommandError` if there is no such format."""
+    """Return a time format if it exists, or "" unchanged. Raises `CommandError` for an unknown format."""
     if argument and argument not in TIMES:
         formats = ", ".join(f"{name} ({meaning})" for name, meaning in TIMES.items())
         raise CommandError(f"there is no time format {argument}: {formats}")
@@ -156,7 +157,10 @@ def time_format(argument: str) -> str:
 
 
 def parse(line: str) -> Typed:
-    """Parse `NAME ARGUMENT`. A unique prefix of a name is enough; a number alone is `go`. Raises `CommandError`."""
+    """Parse a command line `NAME ARGUMENT`.
+
+    The start of a name is enough if it is unique. A number alone means `go`. Raises `CommandError`.
+    """
     name, _, argument = line.strip().partition(" ")
     if name.isdecimal() and not argument:
         return Typed(BY_NAME["go"], name)

@@ -21,7 +21,7 @@ OCTETS = {"left": "left_hex", "right": "right_hex"}
 
 
 class Followed(NamedTuple):
-    """A followed conversation: heading, filter and list."""
+    """A followed conversation: its heading, filter and list."""
 
     title: str
     scope: str
@@ -30,10 +30,7 @@ class Followed(NamedTuple):
 
 
 class FollowPane(RecordsPane):
-    """The records that match a filter, under a heading, with a column for each side.
-
-    The worker closes the list while it is hidden.
-    """
+    """The records of a conversation under a heading, with a column for each side. While hidden, its list is closed."""
 
     DEFAULT_CSS = """
     FollowPane #title { height: 1; background: $panel; padding: 0 1; }
@@ -41,7 +38,7 @@ class FollowPane(RecordsPane):
     title = "Follow"
 
     class Closed(Message):
-        """Request to go back to the previous place."""
+        """Request to go back to the previous view."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client, FOLLOWED, ListSpec())
@@ -52,7 +49,7 @@ class FollowPane(RecordsPane):
         yield from super().compose()
 
     def on_mount(self) -> None:
-        """Open no list; `restore` does."""
+        """Open no list yet: `restore` does it when the view is shown."""
 
     @property
     def snapshot(self) -> Followed:
@@ -67,15 +64,12 @@ class FollowPane(RecordsPane):
             await self.go_to_record(snapshot.selected)
 
     async def open(self, spec: ListSpec) -> None:
-        """Show the list.
-
-        The pane of octets is open for messages in hex only, to leave room for members of a payload.
-        """
+        """Show a list. The pane of octets is shown only for messages in hex, to leave space for members of payloads."""
         self.details.panes.display = not OCTETS.keys() & set(spec.columns)
         await super().open(spec)
 
     async def do_clear(self, argument: str) -> None:
-        """Clear like every list; without a filter, go back."""
+        """Clear the filter as in every list; without a filter, go back to the previous view."""
         if self.rows.has_focus and not self.spec.filter and self.spec.only is None:
             self.post_message(self.Closed())
         else:

@@ -1,4 +1,4 @@
-"""Framing of messages between screen and worker: MessagePack after a length of four octets."""
+"""Messages between screen and worker: MessagePack, after a length of four octets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ encoder = msgspec.msgpack.Encoder()
 
 
 def framed(number: int, is_failure: bool, value: object) -> bytes:
-    """Encode a request with its number, or the reply with the same number."""
+    """Encode a request with its number, or the reply to the request with that number."""
     octets = encoder.encode((number, is_failure, value))
     return LENGTH.pack(len(octets)) + octets
 
@@ -27,7 +27,7 @@ class Frames:
         self._octets = bytearray()
 
     def feed(self, octets: bytes) -> list[bytes]:
-        """Return the complete messages, without their lengths."""
+        """Add received octets; return the messages that are complete, without their lengths."""
         self._octets += octets
         messages = []
         at = 0

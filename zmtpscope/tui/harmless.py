@@ -1,4 +1,4 @@
-"""Makes pasted text and error texts harmless for the terminal; texts of the worker already are."""
+"""Remove control characters from pasted text and error texts. Texts from the worker contain none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAULT = "zmtpscope has failed, which is a fault of its own; please report this:"
 
 
 def harmless(text: str) -> str:
-    """Replace characters that could control the terminal, keeping the width."""
+    """Replace characters that could control the terminal by others of the same width."""
     if safe_text(text) == text:
         return text
     return "".join(each if safe_text(each) == each else REPLACEMENT * cell_len(each) for each in text)

@@ -22,7 +22,7 @@ KEY_WIDTH = 14
 
 
 class HelpEntry(NamedTuple):
-    """A key. `line` is its command line, "" for a key of a widget."""
+    """A key and its meaning. `line` is the command line of the key, or "" for a key of a widget."""
 
     group: str
     keys: str
@@ -31,7 +31,10 @@ class HelpEntry(NamedTuple):
 
 
 class HelpScreen(Modal):
-    """Shows all keys, or the ones that contain a text. Returns the command line of the chosen one, or ""."""
+    """A screen with all keys, or only the keys whose description contains a text.
+
+    Returns the command line of the key that the user chose, or "".
+    """
 
     DEFAULT_CSS = """
     HelpScreen { align: center middle; background: $background 50%; }
@@ -86,7 +89,7 @@ class HelpScreen(Modal):
         self.set_focus(self._search)  # at once: `focus` would take effect after queued keys
 
     def action_leave(self) -> None:
-        """Leave the search, then the help."""
+        """Leave the search; if there is none, leave the help."""
         if self._search.has_focus:
             self._options.focus()
         else:
@@ -99,7 +102,7 @@ def help_entries(
     widgets: Sequence[type[LineView]],
     focused: Widget | None,
 ) -> Iterator[HelpEntry]:
-    """Yield the keys of the focused widget, then of its commands, of views, and all others."""
+    """Yield the keys of the focused widget, then its commands, the views, and all other keys."""
     own = [widget for widget in reversed(widgets) if isinstance(focused, widget)]  # the most specific one first
     yield from _of_widgets(own)
     yield from (_entry(command, command.group) for command, has_meaning in commands if has_meaning)

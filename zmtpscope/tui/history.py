@@ -1,4 +1,4 @@
-"""The history of visited places."""
+"""The history of views that the user has visited, to go back and forward."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Place(NamedTuple):
 
 
 class History:
-    """Visited places in the order in which they were left, as in a browser."""
+    """The visited views and their state, in the order in which the user left them, as in a browser."""
 
     def __init__(self) -> None:
         self._behind: list[Place] = []
         self._ahead: list[Place] = []
 
     def leave(self, place: Place) -> None:
-        """Add the place that the user leaves, and drop places ahead."""
+        """Add the view that the user leaves, and drop the views that "forward" would show."""
         if not self._behind or self._behind[-1] != place:
             self._behind.append(place)
             del self._behind[:-MAX_PLACES]

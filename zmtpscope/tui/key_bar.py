@@ -16,7 +16,7 @@ GAP = "  "
 
 
 class Entry(NamedTuple):
-    """A key on the line, and the object that handles its action."""
+    """A key on the last line, and the object that handles its action."""
 
     binding: Binding
     owner: DOMNode
@@ -28,9 +28,9 @@ class Entry(NamedTuple):
 
 
 class KeyBar(Static):
-    """The keys of the focused view that fit; a click presses the key.
+    """The last line: as many keys of the focused view as fit. A click presses the key.
 
-    `rank_of` returns the position of an action, 0 if it does nothing now.
+    `rank_of` returns the position of an action, or 0 if it does nothing now.
     """
 
     DEFAULT_CSS = """

@@ -20,7 +20,7 @@ TICK = "✓"
 
 
 class _Choice(Modal):
-    """A question above a widget. Returns the choice, or "" if cancelled."""
+    """A dialog with a question above a widget. Returns the choice, or "" if cancelled."""
 
     DEFAULT_CSS = """
     _Choice { align: center middle; background: $background 50%; }
@@ -61,7 +61,7 @@ class _Choice(Modal):
 
 
 class Menu(_Choice):
-    """Returns the selected name. `choices` are (name, title), safe to print."""
+    """A dialog with choices, as (name, title) without control characters. Returns the chosen name."""
 
     def __init__(self, question: str, choices: Sequence[tuple[str, str]]) -> None:
         options = [Option(Text(title), id=name) for name, title in choices]
@@ -72,7 +72,8 @@ class Menu(_Choice):
 
 
 class _Set(SelectionList[str]):
-    """A list in which enter accepts the ticked names. Ticks, because colours alone may be invisible."""
+    """A list of names to tick; enter accepts the ticked names. Ticks are used because colours alone may be
+    invisible."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "screen.take", "Take them", show=False)]
 
@@ -86,7 +87,7 @@ class _Set(SelectionList[str]):
 
 
 class SetMenu(_Choice):
-    """Returns the chosen names, separated by spaces. Space toggles a name, enter accepts."""
+    """A dialog to choose several names. Space ticks a name, enter accepts. Returns the names, separated by spaces."""
 
     def __init__(self, question: str, choices: Mapping[str, str], chosen: Collection[str]) -> None:
         self._set = _Set(*((Text(title), name, name in chosen) for name, title in choices.items()))
@@ -98,7 +99,7 @@ class SetMenu(_Choice):
 
 
 class FileMenu(_Choice):
-    """Returns the path of a file below the current directory."""
+    """A dialog with the files below the current directory. Returns the path of the chosen file."""
 
     def __init__(self, question: str) -> None:
         super().__init__(question, DirectoryTree("."))

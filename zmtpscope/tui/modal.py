@@ -7,10 +7,10 @@ from textual.screen import ModalScreen
 
 
 class Modal(ModalScreen[str]):
-    """Covers the view and returns a text, "" if cancelled."""
+    """A dialog that covers the view and returns a text, or "" if cancelled."""
 
     DEFAULT_CSS = "Modal > Vertical:ansi { border: round $foreground; }"
 
     def dismiss(self, result: str | None = None) -> AwaitComplete:
-        """Return the result once, even if Enter was pressed twice."""
+        """Close the dialog and return `result`; only once, even if Enter was pressed twice."""
         return super().dismiss(result) if self.is_active else AwaitComplete()

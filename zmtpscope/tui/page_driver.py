@@ -7,7 +7,7 @@ from textual.messages import ExitApp
 
 
 class PageDriver(WebDriver):
-    """Ends with the server, whose end closes the page."""
+    """A driver of Textual for a process that serves a page. It exits when the server ends or closes the page."""
 
     def run_input_thread(self) -> None:
         """Read input until the server ends, then exit."""

@@ -1,4 +1,4 @@
-"""Base of all views: the pane that has the keys."""
+"""The base class of all views. The open view receives the keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zmtpscope.tui.requests import FollowsOf, SaveCapture, SaveRows, SaveTable
 
 
 async def reported(notifying: App[Any] | Widget, task: Coroutine[Any, Any, None]) -> None:
-    """Await a task and notify the user if it fails. If the worker is gone, the application ends by itself."""
+    """Await a task; if it fails, show the error to the user. If the worker is gone, the application ends by itself."""
     try:
         with suppress(WorkerGone):
             await task
@@ -30,7 +30,7 @@ async def reported(notifying: App[Any] | Widget, task: Coroutine[Any, Any, None]
 
 
 async def save(app: App[Any], client: Client, asked: SaveCapture | SaveRows | SaveTable) -> None:
-    """Write a file; if it exists, only if the user agrees."""
+    """Request the worker to write a file. If the file exists, ask the user first."""
     choices = [("no", "No"), ("yes", "Overwrite it")]
     if await client.ask(asked) or await app.push_screen_wait(Menu(f"{asked.path} exists", choices)) != "yes":
         return
@@ -38,10 +38,9 @@ async def save(app: App[Any], client: Client, asked: SaveCapture | SaveRows | Sa
 
 
 class Pane(Vertical):
-    """A view that fills the screen.
+    """A view that fills the screen. Its commands (`commands.py`) are its methods `do_NAME`.
 
-    Its commands (`commands.py`) are its methods `do_NAME`. Message handlers never await the worker, since keys would
-    wait, too.
+    Message handlers must not await the worker, since keys would wait, too.
     """
 
     title = ""
@@ -51,7 +50,7 @@ class Pane(Vertical):
         self.client = client
 
     class Left(Message):
-        """Posted before the user goes to another place in this pane, with the current place."""
+        """Message before the user moves far within this view, with the present position, for the history."""
 
         def __init__(self, pane: Pane) -> None:
             super().__init__()
@@ -73,27 +72,28 @@ class Pane(Vertical):
 
     @property
     def snapshot(self) -> Any:
-        """The state with which `restore` shows the pane like this again."""
+        """Return the state of the view, with which `restore` shows it in the same way again."""
         return None
 
     async def restore(self, snapshot: Any) -> None:
-        """Show the state of a snapshot."""
+        """Show the view in a state that `snapshot` returned."""
 
     def take_focus(self) -> None:
         """Focus the main list."""
 
     def left_for_another(self) -> None:
-        """Called when another pane is shown."""
+        """Called when another view is shown instead."""
 
     def leave(self) -> None:
         self.post_message(self.Left(self))
 
     def perform(self, task: Coroutine[Any, Any, None]) -> None:
-        """Run a task beside the handlers, and show an error if it fails."""
+        """Run a task in the background, and show an error if it fails."""
         self.run_worker(reported(self, task))
 
     async def follow_record(self, number: int, argument: str) -> None:
-        """Follow the connection, peer or topic of a record, chosen from a menu unless `argument` names one."""
+        """Follow the conversation of a record: its connection, peer or topic, as `argument` names it or the user
+        chooses."""
         offered = {each.name: each for each in await self.client.ask(FollowsOf(number))}
         if not offered:
             raise CommandError("this record belongs to no connection")

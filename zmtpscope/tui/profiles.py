@@ -38,7 +38,8 @@ class Profile(Struct):
 
 
 def merged(current: Profile, before: Profile, now: Profile) -> Profile:
-    """Return `current` with the settings that changed from `before` to `now`, and the filters typed since."""
+    """Return `current` with the settings that changed from `before` to `now`, and the filters that were typed in
+    between."""
     changes = {
         name: getattr(now, name)
         for name in ("theme", "columns", "time", "rules")
@@ -78,7 +79,10 @@ def save(name: str, profile: Profile) -> None:
 
 
 def save_changes(name: str, before: Profile, now: Profile) -> None:
-    """Save only changed settings, since another instance may have saved others. Raises `ProfileError`."""
+    """Save only the settings that changed from `before` to `now`, since another instance may have saved others.
+
+    Raises `ProfileError`.
+    """
     if before != now:
         save(name, merged(load(name), before, now))
 

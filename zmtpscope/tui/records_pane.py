@@ -1,4 +1,4 @@
-"""A list of records with filter, fields and octets."""
+"""The view of records: a list with a filter bar, fields and octets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SHARE, SHARE_STEP, MIN_SHARE = 60, 10, 10
 
 
 class RecordsPane(Pane):
-    """The list `list_name` of the worker: records that match `scope`."""
+    """A view of the list `list_name` of the worker. Only records that match the filter `scope` are in it."""
 
     DEFAULT_CSS = """
     RecordsPane RowList { height: 60fr; }
@@ -61,14 +61,14 @@ class RecordsPane(Pane):
     title = "Messages"
 
     class RecordAsked(Message):
-        """Request to show a record that is not in this list."""
+        """Request to show a record that this list does not contain."""
 
         def __init__(self, number: int) -> None:
             super().__init__()
             self.number = number
 
     class Asked(Message):
-        """Posted when a valid filter was applied."""
+        """Message after the user applied a valid filter."""
 
         def __init__(self, filter: str) -> None:
             super().__init__()
@@ -121,7 +121,7 @@ class RecordsPane(Pane):
     # -- the list ------------------------------------------------------------------------------------------------------
 
     async def open(self, spec: ListSpec) -> None:
-        """Show another list, or this one with other settings, and keep the nearest record selected.
+        """Show another list, or this one with other settings, and select the same record, or the nearest one.
 
         Raises `RequestFailed` for an invalid filter; the list then stays.
         """
@@ -139,9 +139,9 @@ class RecordsPane(Pane):
         return replace(spec, filter=f"({self.scope}) && ({spec.filter})" if spec.filter else self.scope)
 
     def show_state(self, state: ListState) -> None:
-        """Show a new state of the list.
+        """Show a new state of the list: number of rows and progress.
 
-        A notice sent after the reply to `OpenList` may arrive before it; the older state is ignored.
+        A notice that was sent after the reply to `OpenList` may arrive before it, so an older state is ignored.
         """
         if self.state is not None and _age(state) < _age(self.state):
             return
@@ -157,7 +157,7 @@ class RecordsPane(Pane):
             self._show_other_order(state.kept)
 
     def show_nothing(self, nothing: str) -> None:
-        """Show why the capture has no ZMTP, or none yet, if the list is empty."""
+        """If the list is empty, show the text `nothing`: why the capture has no ZMTP, or none yet."""
         if nothing != self._nothing:
             self._nothing = nothing
             self._show_why_empty()
@@ -166,10 +166,8 @@ class RecordsPane(Pane):
         self.rows.set_empty_text(_why_empty(self.spec, self.state, self._nothing) if self.state else self._nothing)
 
     def _show_other_order(self, kept: int) -> None:
-        """Fetch the rows after the first `kept` again.
-
-        The selected record stays selected, except the first and last.
-        """
+        """Load the rows after the first `kept` again, because their order changed. The selected record stays selected,
+        unless it is the first or last."""
         row = self.rows.current_row()
         self.rows.ask_again(kept)
         if row is not None and self.rows.cursor >= max(1, kept) and not self.rows.following:
@@ -182,20 +180,20 @@ class RecordsPane(Pane):
             await self.select_nearest(number)
 
     async def go_to_time(self, time: int) -> None:
-        """Select the record nearest to a time."""
+        """Select the record nearest to a time (ns)."""
         found = await self.client.ask(PlaceAt(self.list_name, time))
         if found is not None:
             self.rows.go_to(found.place)
 
     async def select_nearest(self, number: int) -> bool:
-        """Select a record, or the nearest if it is missing. Return whether it was found."""
+        """Select a record, or the nearest one if the list does not contain it. Return whether it does."""
         found = await self.client.ask(PlaceOf(self.list_name, number))
         if found is not None:
             self.rows.go_to(found.place)
         return found is not None and found.is_exact
 
     def forget_numbers(self) -> None:
-        """Forget marks and selection, since records get other numbers."""
+        """Drop marks and selection, since records get other numbers."""
         self.set_marks(set())
         self.spec = replace(self.spec, reference=None)
         self.shown = None
@@ -218,7 +216,7 @@ class RecordsPane(Pane):
     # -- details -------------------------------------------------------------------------------------------------------
 
     def on_row_list_selected(self, event: RowList.Selected) -> None:
-        """Request the details of a record after a pause in typing."""
+        """Load the details of the selected record, once the user has stopped moving."""
         self.shown = event.number
         if self._settling is not None:
             self._settling.stop()
@@ -272,7 +270,7 @@ class RecordsPane(Pane):
             self.post_message(self.Asked(filter.strip()))
 
     async def do_clear(self, argument: str) -> None:
-        """Cancel a search; otherwise focus the list; if it is focused, clear the filter."""
+        """Cancel a search; otherwise focus the list; if it has the focus, clear the filter."""
         if self._is_searching:
             await self.client.ask(Cancel())
         elif not self.rows.has_focus:
@@ -301,13 +299,13 @@ class RecordsPane(Pane):
         return await self.client.ask(CellFilter(cell.number, cell.column))
 
     async def do_marked(self, argument: str) -> None:
-        """Show only marked records, or all again."""
+        """Show only marked records, or all records again."""
         if self.spec.only is None and not self.marks:
             raise CommandError("no record is marked: m marks one")
         await self.open(replace(self.spec, only=tuple(sorted(self.marks)) if self.spec.only is None else None))
 
     async def do_show(self, argument: str) -> None:
-        """Show these record types; without argument toggle messages and all records."""
+        """Show these record types. Without an argument, switch between messages and all records."""
         kinds = tuple(argument.replace(",", " ").split())
         await self.open(
             replace(self.spec, records=kinds or (EVERYTHING if self.spec.records == MESSAGES else MESSAGES))
@@ -319,7 +317,7 @@ class RecordsPane(Pane):
         self.rows.go_to(row_place(argument, self.rows.count))
 
     async def do_find(self, argument: str) -> None:
-        """Find a text, regular expression or octets after the cursor."""
+        """Select the next row after the cursor that contains a text, regular expression or octets."""
         self._sought = argument
         await self._find(forward=True)
 
@@ -350,7 +348,7 @@ class RecordsPane(Pane):
         await self.follow_record(row.number, argument)
 
     async def do_end(self, argument: str) -> None:
-        """Toggle following the end of a growing list."""
+        """Turn on or off that the cursor stays at the end of a growing list."""
         self.rows.follow(not self.rows.following)
 
     # -- commands: columns and marks -----------------------------------------------------------------------------------
@@ -361,7 +359,7 @@ class RecordsPane(Pane):
         await self.open(replace(self.spec, time=time))
 
     async def do_sort(self, argument: str) -> None:
-        """Sort by a column, or by the one under the cursor; `-size` puts the largest first."""
+        """Sort by a column, or by the column under the cursor. `-size` puts the largest first."""
         if argument:
             await self._sort(Sort(argument.lstrip("-"), argument.startswith("-")))
         else:
@@ -378,7 +376,7 @@ class RecordsPane(Pane):
         await self.open(replace(self.spec, sort=None))
 
     async def do_columns(self, argument: str) -> None:
-        """Set the columns and their order, chosen from a menu if none are given."""
+        """Set the columns and their order; without an argument, the user chooses them in a menu."""
         shown = [column.name for column in self.state.columns] if self.state is not None else []
         titles = {name: COLUMN_TITLES.get(name, name) for name in [*shown, *COLUMN_TITLES]}
         names = tuple(argument.replace(",", " ").split())
@@ -387,7 +385,8 @@ class RecordsPane(Pane):
         await self.open(replace(self.spec, columns=() if names == ("default",) else names))
 
     async def do_mark(self, argument: str) -> None:
-        """Mark or unmark the current record, and go to the next. Of two marked records, print the time between them."""
+        """Mark or unmark the current record, and go to the next. If two records are marked, show the time
+        between them."""
         row = self.rows.current_row()
         if row is None:
             return
@@ -400,7 +399,7 @@ class RecordsPane(Pane):
         await self.client.ask(Marks(tuple(self.marks)))
 
     async def load_marks(self) -> None:
-        """Mark the records that were marked when the capture was last open."""
+        """Mark the records that were marked when this capture was open the last time."""
         marked = await self.client.ask(Marks())
         self.set_marks(self.marks.union(marked))
 
@@ -409,7 +408,7 @@ class RecordsPane(Pane):
         self.rows.set_marked(frozenset(marks))
 
     async def do_reference(self, argument: str) -> None:
-        """Count times from the current row on, or from the first packet again if the row is the reference."""
+        """Show times since the current row; if this row is the reference already, since the first packet again."""
         row = self.rows.current_row()
         if row is not None:
             reference = None if row.number == self.spec.reference else row.number
@@ -470,12 +469,12 @@ class RecordsPane(Pane):
 
 
 def _age(state: ListState) -> tuple[int, int, int, int]:
-    """Return a key that grows with each state: older states compare less."""
+    """Return a key to compare states of a list: an older state has a smaller one."""
     return state.generation, state.order, state.looked_at, state.total
 
 
 def _why_empty(spec: ListSpec, state: ListState, nothing: str) -> str:
-    """Return the text of an empty list: the reason, and the keys that show more."""
+    """Return the text for an empty list: why it is empty, and which keys show more."""
     if not state.total:
         return nothing
     if state.found or state.looked_at < state.total:

@@ -1,7 +1,7 @@
-"""Requests of the screen to the worker, and their replies.
+"""Requests from the screen to the worker, and their replies.
 
-The worker holds the capture, the screen only what it shows. Each request names the type of its reply. All text is safe
-to print (`export/safe_text.py`), and secrets are starred.
+The worker holds the capture, and the screen only the data that it shows. Each request names the type of its reply. Text
+contains no control characters (`export/safe_text.py`), and secrets are replaced by stars.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Sort(Struct, frozen=True, array_like=True):
 
 
 class ListSpec(Struct, frozen=True, array_like=True):
-    """The records of a list and their appearance. `columns` are `choices.COLUMN_TITLES` or fields."""
+    """Which records a list contains, and how it shows them. `columns` are `choices.COLUMN_TITLES` or field names."""
 
     records: tuple[str, ...] = MESSAGES
     filter: str = ""
@@ -44,7 +44,8 @@ class ListSpec(Struct, frozen=True, array_like=True):
 
 
 class Row(Struct, frozen=True, array_like=True):
-    """The row of record `number`. `style` is a record type, the severity of a finding, or set by a colour rule."""
+    """A row of a list: the cells of record `number`. `style` is the record type, the severity of a finding, or comes
+    from a colour rule."""
 
     number: int
     style: str
@@ -52,7 +53,7 @@ class Row(Struct, frozen=True, array_like=True):
 
 
 class Page(Struct, frozen=True, array_like=True):
-    """The rows from `low` on; fewer than requested at the end of the list."""
+    """Rows of a list, from row `low` on; fewer than requested at the end of the list."""
 
     low: int
     rows: tuple[Row, ...]
@@ -78,10 +79,10 @@ class TableColumn(Struct, frozen=True, array_like=True):
 
 
 class ListState(Struct, frozen=True, array_like=True):
-    """Progress of a list.
+    """The progress of a list: `found` rows among the first `looked_at` of `total` records.
 
-    There are `found` rows among the first `looked_at` of `total` records. `OpenList` with the same
-    name increments `generation`.
+    Each `OpenList` with the same name increments `generation`. The first `kept` rows are the same as in the previous
+    state.
     """
 
     name: str
@@ -97,9 +98,9 @@ class ListState(Struct, frozen=True, array_like=True):
 
 
 class OpenList(Request[ListState], frozen=True):
-    """Open a list in place of the one of the same name ("messages" is the main list).
+    """Request to open a list, in place of the list with the same name ("messages" is the main list).
 
-    An invalid filter is a `Failure`.
+    The reply to an invalid filter is a `Failure`.
     """
 
     reply: ClassVar[object] = ListState
@@ -121,14 +122,14 @@ class Rows(Request[Page], frozen=True):
 
 
 class PlaceFound(Struct, frozen=True, array_like=True):
-    """A row of a list. Without `is_exact`, it is the nearest to the requested record."""
+    """The position of a row in a list. Unless `is_exact`, it is the nearest row to the requested record."""
 
     place: int
     is_exact: bool
 
 
 class PlaceOf(Request[PlaceFound | None], frozen=True):
-    """Request the place of a record, or of the nearest in time. None if the list is empty."""
+    """Request the position of a record in a list, or of the nearest record in time. None if the list is empty."""
 
     reply: ClassVar[object] = PlaceFound | None
     list: str
@@ -144,14 +145,16 @@ class Apart(Request[str], frozen=True):
 
 
 class Marks(Request[tuple[int, ...]], frozen=True):
-    """Save the marked records of the capture for the next start. None requests the saved ones."""
+    """Request to save the marked records of the capture for the next start. If `numbers` is None, request the saved
+    ones."""
 
     reply: ClassVar[object] = tuple[int, ...]
     numbers: tuple[int, ...] | None = None
 
 
 class PlaceAt(Request[PlaceFound | None], frozen=True):
-    """Request the place of the record nearest to a time (ns). None if the list is empty or not in time order."""
+    """Request the position of the record nearest to a time (ns). None if the list is empty or not in the
+    order of time."""
 
     reply: ClassVar[object] = PlaceFound | None
     list: str
@@ -162,9 +165,10 @@ class PlaceAt(Request[PlaceFound | None], frozen=True):
 
 
 class Source(Struct, frozen=True, array_like=True):
-    """The octets of a tab of the bytes pane, such as "packet 12", "stream", "unpacked".
+    """The octets in a tab of the pane of octets, such as "packet 12", "stream" or "unpacked". Fields refer to them by
+    offset.
 
-    Fields refer to them by offset.
+    `stars` are ranges of hidden octets, and `parts` ranges that come from another source.
     """
 
     title: str
@@ -179,7 +183,10 @@ class Source(Struct, frozen=True, array_like=True):
 
 
 class Node(Struct, frozen=True, array_like=True):
-    """One line of the field tree, in order from top to bottom. `link` is the number of a record."""
+    """One line of the field tree, in order from top to bottom. Its octets are `start` until `stop` of a source.
+
+    `link` is the number of a record to which the field refers, or None.
+    """
 
     depth: int
     name: str
@@ -197,7 +204,7 @@ class Node(Struct, frozen=True, array_like=True):
 
 
 class Details(Struct, frozen=True, array_like=True):
-    """All fields of a record with their octets. `problem` explains missing octets."""
+    """All fields of a record, with their octets. `problem` explains why octets are missing, or is None."""
 
     number: int
     line: str
@@ -215,7 +222,7 @@ class DetailsOf(Request[Details], frozen=True):
 
 
 class TableRow(Struct, frozen=True, array_like=True):
-    """A row of a view; deeper rows below belong to it. Long texts extend over empty cells."""
+    """A row of a view. Rows below it with a larger `depth` are its children. Long texts extend over empty cells."""
 
     key: str
     """Key of the row, constant while the capture is open."""
@@ -236,7 +243,7 @@ class TableRow(Struct, frozen=True, array_like=True):
 
 
 class Table(Struct, frozen=True, array_like=True):
-    """The contents of a view. `looked_at` of the `total` records are counted."""
+    """The contents of a view, as counted from the first `looked_at` of `total` records."""
 
     columns: tuple[TableColumn, ...]
     rows: tuple[TableRow, ...]
@@ -247,7 +254,7 @@ class Table(Struct, frozen=True, array_like=True):
 
 
 class ViewTitle(Struct, frozen=True, array_like=True):
-    """A view. `key` opens it, `meaning` describes it, and `short` is its title on a narrow screen."""
+    """The titles and the key of a view. `meaning` describes it, and `short` is its title on a narrow screen."""
 
     name: str
     key: str
@@ -260,16 +267,17 @@ class ViewTitle(Struct, frozen=True, array_like=True):
 
 
 class Views(Request[tuple[ViewTitle, ...]], frozen=True):
-    """Request all views, in the order of their keys."""
+    """Request the titles of all views, in the order of their keys."""
 
     reply: ClassVar[object] = tuple[ViewTitle, ...]
 
 
 class Wanted(Struct, frozen=True, array_like=True):
-    """At most `most` rows of a table, in the order of the view or sorted.
+    """Which rows of a view to return, and in which order: at most `most`, in the order of the view or sorted.
 
-    `opened` are the keys of rows with visible children, `time` is one of `choices.TIMES`. `containing` keeps the rows
-    with this text in a name or description, in any case, with their ancestors and children.
+    `opened` are the keys of rows whose children are visible, and `time` is one of `choices.TIMES`. `containing` keeps
+    the rows with this text in a name or description, in any case, with their ancestors and children. `is_raw`: numbers
+    without units.
     """
 
     sort: Sort | None = None
@@ -282,7 +290,7 @@ class Wanted(Struct, frozen=True, array_like=True):
 
 
 class TableOf(Request[Table], frozen=True):
-    """Request a view (`worker/views/`) of the records that match `filter`."""
+    """Request the rows of a view (`worker/views/`), counted from the records that match `filter`."""
 
     reply: ClassVar[object] = Table
     view: str
@@ -294,7 +302,7 @@ class TableOf(Request[Table], frozen=True):
 
 
 class FilterProblem(Struct, frozen=True, array_like=True):
-    """An error in a filter, at a character position."""
+    """An error in a filter, and the position of the character where it is."""
 
     message: str
     place: int
@@ -306,7 +314,7 @@ class CheckFilter(Request[FilterProblem | None], frozen=True):
 
 
 class Completion(Struct, frozen=True, array_like=True):
-    """Completions for the characters `start..stop` of a filter."""
+    """Texts that can replace the characters from `start` to `stop` of a filter, with a note for each."""
 
     start: int
     stop: int
@@ -327,10 +335,11 @@ class CompleteFilter(Request[Completion], frozen=True):
 
 
 class ReadAgain(Request[int], frozen=True):
-    """Read the capture again: with `-d` rules before those of the command line, more key files, or frame records.
+    """Request to read the capture again with other settings; each replaces the previous one.
 
-    Each request replaces the previous one. The reply is the new `Progress.epoch`. Records get new numbers, lists
-    restart with a new generation, lists of marked records empty. After an error (`Failure`) everything stays.
+    `decode_as` are rules of `-d`, which come before those of the command line; `key_files` are further key files. The
+    reply is the new `Progress.epoch`. Records get new numbers, lists restart with a new generation, and lists of marked
+    records are empty. After an error (`Failure`), everything stays.
     """
 
     reply: ClassVar[object] = int
@@ -343,9 +352,11 @@ class ReadAgain(Request[int], frozen=True):
 
 
 class SaveRows(Request[bool], frozen=True):
-    """Write the rows of a list in time order, as .jsonl, .csv or .parquet, or their packets as .pcapng.
+    """Request to write the rows of a list in the order of time, as .jsonl, .csv or .parquet, or their packets as
+    .pcapng.
 
-    False if the file exists without `force`. `SavingState` reports progress. One file is written at a time.
+    The reply is False if the file exists and `force` is false. `SavingState` reports progress. One file is written at a
+    time.
     """
 
     reply: ClassVar[object] = bool
@@ -355,7 +366,7 @@ class SaveRows(Request[bool], frozen=True):
 
 
 class SaveTable(Request[bool], frozen=True):
-    """Write the rows of a view as .jsonl or .csv, like `SaveRows`, with raw numbers (`Wanted.is_raw`)."""
+    """Request to write the rows of a view as .jsonl or .csv, like `SaveRows`, with raw numbers (`Wanted.is_raw`)."""
 
     reply: ClassVar[object] = bool
     path: str
@@ -372,13 +383,13 @@ class RowJson(Request[str], frozen=True):
 
 
 class StopCapture(Request[None], frozen=True):
-    """Stop a live capture and keep its packets."""
+    """Request to stop a live capture, and keep its packets."""
 
 
 class SaveCapture(Request[bool], frozen=True):
-    """Write all captured packets to a pcapng file, like `SaveRows`.
+    """Request to write all captured packets to a pcapng file, like `SaveRows`.
 
-    The last `SavingState` reports a lost start.
+    If the first packets are no longer available, the last `SavingState` reports it.
     """
 
     reply: ClassVar[object] = bool
@@ -387,11 +398,11 @@ class SaveCapture(Request[bool], frozen=True):
 
 
 class Cancel(Request[None], frozen=True):
-    """Cancel the search, or else the file being written, which is removed."""
+    """Request to cancel the search, or else the file that is being written, which is removed."""
 
 
 class CopyTextOf(Request[str], frozen=True):
-    """Request a record in one of `choices.COPY_FORMS`, as ASCII except for "line"."""
+    """Request a record as text in one of `choices.COPY_FORMS`: ASCII, except for "line"."""
 
     reply: ClassVar[object] = str
     number: int
@@ -402,7 +413,7 @@ class CopyTextOf(Request[str], frozen=True):
 
 
 class CellFilter(Request[str], frozen=True):
-    """Request a filter for records with the same text in a column."""
+    """Request a filter that matches the records with the same text in a column."""
 
     reply: ClassVar[object] = str
     record: int
@@ -410,7 +421,7 @@ class CellFilter(Request[str], frozen=True):
 
 
 class Followed(Struct, frozen=True, array_like=True):
-    """A conversation to follow. `name` is conn, peer or topic."""
+    """A conversation to which a record belongs. `name` is conn, peer or topic, and `filter` selects its records."""
 
     name: str
     title: str
@@ -423,7 +434,7 @@ class FollowsOf(Request[tuple[Followed, ...]], frozen=True):
 
 
 class Find(Request[int | None], frozen=True):
-    """Find the next (or previous) row after `place` with a text, /regular expression/ or 0xOCTETS."""
+    """Request the next (or previous) row after `place` that contains a text, /regular expression/ or 0xOCTETS."""
 
     reply: ClassVar[object] = int | None
     list: str
@@ -436,14 +447,15 @@ class Find(Request[int | None], frozen=True):
 
 
 class Started(Struct, frozen=True, array_like=True, tag=True):
-    """The capture is open, or `exit_code` is not 0. `messages` are lines for the user."""
+    """Notice that the capture is open, or could not be opened (`exit_code` is not 0). `messages` are lines for the
+    user."""
 
     exit_code: int = 0
     messages: str = ""
 
 
 class Progress(Struct, frozen=True, array_like=True, tag=True):
-    """Reading progress, sent a few times a second."""
+    """Notice about the progress of reading, sent a few times a second."""
 
     records: int
     messages: int
@@ -473,13 +485,16 @@ class Progress(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ListChanged(Struct, frozen=True, array_like=True, tag=True):
-    """A list has more rows, or is complete."""
+    """Notice that a list has more rows, or is complete."""
 
     state: ListState
 
 
 class SavingState(Struct, frozen=True, array_like=True, tag=True):
-    """Progress of a file: `done` of `total` rows or octets (0: unknown). The last `text` is a summary or an error."""
+    """Notice about a file that is being written: `done` of `total` rows or octets (0: unknown).
+
+    The last one contains a summary or an error as `text`.
+    """
 
     path: str
     done: int
@@ -490,6 +505,6 @@ class SavingState(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Failure(Struct, frozen=True, array_like=True):
-    """The reason why a request failed, as a sentence."""
+    """The reply to a request that failed: the reason as a sentence."""
 
     message: str

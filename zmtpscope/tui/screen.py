@@ -21,7 +21,8 @@ MAX_WAIT = 0.2
 
 
 def show(worker: WorkerProcess, what: str, filter: str, *, is_page: bool = False) -> int:
-    """Run the application and return its exit code. `what` is a safe name of the capture.
+    """Run the application until the user leaves; return its exit code. `what` is the name of the capture, without
+    control characters.
 
     `is_page`: a server shows the screen in a browser.
     """
@@ -42,7 +43,7 @@ def show(worker: WorkerProcess, what: str, filter: str, *, is_page: bool = False
 
 
 def early_failure(end: socket.socket) -> Started | None:
-    """Return the first notice if the worker reports within `MAX_WAIT` that the capture cannot be opened."""
+    """Return the notice that the capture cannot be opened, if the worker sends it within `MAX_WAIT`; otherwise None."""
     if not select.select([end], [], [], MAX_WAIT)[0]:
         return None
     for message in Frames().feed(end.recv(RECEIVED, socket.MSG_PEEK)):

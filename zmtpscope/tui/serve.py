@@ -92,11 +92,11 @@ class Page(AppService):
         return process
 
     async def set_terminal_size(self, width: int, height: int) -> None:
-        """Resize the terminal, within the limits of `LARGEST`."""
+        """Set the size of the terminal of a page, within the limits of `LARGEST`."""
         await super().set_terminal_size(*_bounded(width, height))
 
     async def stop(self) -> None:
-        """End the process; kill it after `END_SECONDS`."""
+        """End the process of a page; kill it if it still runs after `END_SECONDS`."""
         process = self._process
         try:
             async with asyncio.timeout(END_SECONDS):
@@ -122,7 +122,7 @@ class PageServer(Server):
         self.address = f"{self.public_url}/{self._token}/"
 
     def run(self) -> None:
-        """Serve until ctrl-c or a signal; all pages end too."""
+        """Serve pages until ctrl-c or a signal, then end all pages."""
         for name in ("textual-serve", "aiohttp.server"):
             logging.getLogger(name).disabled = True  # a page that sends invalid data is closed without a traceback
         web.run_app(

@@ -23,7 +23,7 @@ MAX_SEEN = 60
 
 
 class TitleBar(Horizontal):
-    """While the capture is live, packets per second and the lag of the analysis are plotted at the right."""
+    """The first line. For live traffic, it plots packets per second and the lag of the analysis at the right."""
 
     DEFAULT_CSS = """
     TitleBar { height: 1; background: $panel; color: $foreground; padding: 0 1; }
@@ -59,7 +59,7 @@ class TitleBar(Horizontal):
         return self._line.content
 
     def _look(self) -> None:
-        """Add the last second to the plots. The plot of the lag appears with the first lag."""
+        """Add the values of the last second to the plots. The lag is plotted only after there was one."""
         progress = self._progress
         is_live = progress is not None and progress.is_live
         if progress is not None and is_live:
@@ -126,7 +126,7 @@ def _words(progress: Progress, key: str) -> list[str]:
 
 
 def _diagnoses(progress: Progress, key: str) -> list[str]:
-    """Return the words about diagnoses: none while a file is read, then a percentage until all are known."""
+    """Return texts about diagnoses: none while a file is read, then the percentage of rules run, then the numbers."""
     if progress.is_done and (progress.diagnoses is None or progress.diagnosed < progress.records):
         return [f"diagnosing {100 * progress.diagnosed // max(1, progress.records)} %"]
     if progress.diagnoses is None or not (progress.is_done or progress.is_live):

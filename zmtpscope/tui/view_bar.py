@@ -55,7 +55,8 @@ class ViewBar(Static):
 
 
 def titles(views: Sequence[ViewTitle], open_view: str, width: int) -> list[tuple[str, str]]:
-    """Return names, and keys with titles: all in full, all short, or the open view alone, as `width` permits."""
+    """Return (name, title with key) of views: all titles in full, all short, or that of the open view alone, as `width`
+    allows."""
     full = [f" {view.key} {view.title} " for view in views]
     short = [f" {view.key} {view.short}" + " " * (view.name == open_view) for view in views]
     keys = [f" {view.key} {view.short} " if view.name == open_view else f" {view.key}" for view in views]

@@ -1,4 +1,4 @@
-"""The table of a view, updated with the capture while it is shown."""
+"""A view with a table of counts, which is updated while it is shown."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SHORT, BETWEEN = 40, "   "
 
 
 class CutCells(Static):
-    """Shows the texts that the table cuts in the selected row."""
+    """Lines below a table with the texts of the selected row that are cut off or hidden in the table."""
 
     DEFAULT_CSS = """
     CutCells { height: auto; max-height: 50%; padding: 0 1; border-top: solid $foreground 20%; }
@@ -72,7 +72,7 @@ class CutCells(Static):
 
 
 class ViewPane(Pane):
-    """A view of the worker. Its filter keeps the rows that contain a text."""
+    """A view of the worker as a table. Its filter keeps the rows that contain a text."""
 
     DEFAULT_CSS = """
     ViewPane TableView { height: 1fr; }
@@ -80,7 +80,7 @@ class ViewPane(Pane):
     """
 
     class Chosen(Message):
-        """Request to show the records counted in this row."""
+        """Request to show the records that a row counts."""
 
         def __init__(self, view: ViewTitle, row: TableRow) -> None:
             super().__init__()
@@ -158,7 +158,7 @@ class ViewPane(Pane):
         self._change(opened=frozenset(event.opened))
 
     def on_table_view_pinned(self, event: TableView.Pinned) -> None:
-        """Show only the records of a row, or all again."""
+        """Limit all counts to the records of a row, or remove the limit."""
         if self._pinned is not None:
             self._pin(None)
         elif event.row.scope:
@@ -171,7 +171,7 @@ class ViewPane(Pane):
         self._ask(replace(self._request, filter="" if row is None else row.scope))
 
     def on_table_view_chosen(self, event: TableView.Chosen) -> None:
-        """Go to the records of a row; without records, open or close it."""
+        """Go to the records of a row. If it has none, expand or collapse it."""
         row = event.row
         if row.record is not None or row.time is not None or row.filter:
             self.post_message(self.Chosen(self._view, row))
@@ -204,7 +204,7 @@ class ViewPane(Pane):
         self._change(containing=text)
 
     async def do_clear(self, argument: str) -> None:
-        """Show all rows; then the rows of all records."""
+        """Show all rows again; if all are shown, remove the limit to the records of a row."""
         if self._request.wanted.containing:
             self._contain("")
         elif self._pinned is not None:
@@ -214,7 +214,8 @@ class ViewPane(Pane):
         self._table.go_to(row_place(argument, self._table.count))
 
     async def do_sort(self, argument: str) -> None:
-        """Sort by a column, chosen from a menu if not given; `-size` puts the largest first."""
+        """Sort by a column, which the user chooses from a menu if there is no argument. `-size` puts the
+        largest first."""
         columns = {column.name: column for column in self._table.columns}
         chosen = argument or await self.choose(
             "Sort by (r reverses, z restores the order)", [(name, each.heading) for name, each in columns.items()]
@@ -227,7 +228,7 @@ class ViewPane(Pane):
             raise CommandError(f"there is no column {name}: {', '.join(columns)}")
 
     async def do_unsort(self, argument: str) -> None:
-        """Return to the order of the view."""
+        """Show the rows in the order of the view again."""
         self._change(sort=None)
 
     async def do_time(self, argument: str) -> None:
@@ -268,7 +269,7 @@ class ViewPane(Pane):
 
 
 def _name_of(row: TableRow) -> str:
-    """Return the first texts of a row, as its name."""
+    """Return the texts in the first cells of a row, as its name."""
     return " ".join([cell for cell in row.cells if cell][:MAX_NAMES])
 
 
@@ -281,7 +282,7 @@ async def _no_completion(text: str, place: int) -> Completion:
 
 
 def without_hasty_words(table: Table) -> Table:
-    """Replace the texts of an unfinished table by its progress, since "none" may not stay true."""
+    """Replace the texts of an unfinished table by its progress, since a text such as "none" may still change."""
     if table.looked_at >= table.total:
         return table
     progress = f"counting, {100 * table.looked_at // table.total} %"

@@ -1,4 +1,4 @@
-"""The octets of a record, with a tab for each source (packet, stream, opened, unpacked)."""
+"""The octets of a record, with a tab for each source (packet, stream, decrypted, unpacked)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Tabs(Painted):
         self._chosen = 0
 
     def show(self, titles: Sequence[str] | None, chosen: int) -> None:
-        """Show these titles, the selected one brighter; nothing for None."""
+        """Show these titles, with number `chosen` brighter. None: show nothing."""
         shown = None if titles is None else tuple(titles)
         if (shown, chosen) != (self._titles, self._chosen):
             self._titles, self._chosen = shown, chosen
@@ -62,7 +62,7 @@ class Tabs(Painted):
 
 
 class BytePanes(Vertical):
-    """The octets of the selected source, below a tab for each source."""
+    """The octets of one source of a record, below a tab for each source."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right_square_bracket", "tab(1)", "Next octets: packet, stream, opened", show=False),
@@ -87,13 +87,14 @@ class BytePanes(Vertical):
         yield self.octets
 
     def show(self, sources: Sequence[Source] | None) -> None:
-        """Show the octets of another record, if possible in the same tab; nothing for None."""
+        """Show the octets of another record, in the tab of the same kind if possible. None: show nothing."""
         self._is_empty = sources is None
         self._sources = sources or ()
         self._choose(min(self._chosen, max(0, len(self._sources) - 1)))
 
     def highlight(self, source: int, start: int, stop: int) -> None:
-        """Highlight a field in the selected tab if it contains the octets, otherwise in the tab of their source."""
+        """Highlight the octets of a field, in the selected tab if it contains them, otherwise in the tab of their
+        source."""
         if not 0 <= source < len(self._sources):
             self.octets.highlight(0, 0)
             return
@@ -110,7 +111,7 @@ class BytePanes(Vertical):
         return self._chosen
 
     def field_at(self, offset: int) -> tuple[int, int]:
-        """Return the source and offset to which fields refer, from an offset in the selected source."""
+        """Return the source and the offset of an octet, as fields refer to it. `offset` is in the selected source."""
         return origin_of(self._sources[self._chosen], offset) or (self._chosen, offset)
 
     def _choose(self, index: int) -> None:

@@ -1,4 +1,4 @@
-"""Layout of columns, text fitted to cells, and sort order by clicks on headings."""
+"""The layout of columns, fitting of text to cells, and the sort order after clicks on headings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SORTED = {False: " ▲", True: " ▼"}
 
 
 class Slot(NamedTuple):
-    """A visible column: its index, and its cells on the line."""
+    """Where a visible column is: its index, first cell on the line, and width."""
 
     column: int
     start: int
@@ -37,10 +37,11 @@ class Slot(NamedTuple):
 
 
 def lay_out(columns: Sequence[TableColumn], widths: Sequence[int], width: int, margin: int = 0) -> tuple[Slot, ...]:
-    """Place columns side by side after `margin`, within `width` cells. The last text column takes the rest.
+    """Place columns side by side after `margin`, within `width` cells. The last text column gets the rest.
 
-    If the line is too narrow, texts are narrowed first, then names. If that is not enough, columns are hidden: the
-    highest `rank` first, from right to left, and rank 0 never. Hidden columns that then fit are shown again.
+    If the line is too narrow, columns of text are narrowed first, then names. If that is not enough, columns are
+    hidden: the highest `rank` first, from right to left, and rank 0 never. Hidden columns that then fit are shown
+    again.
     """
     shown, hidden = list(range(len(columns))), list[int]()
     least = [
@@ -74,7 +75,7 @@ def _needed(shown: Sequence[int], widths: Sequence[int]) -> int:
 
 
 def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequence[int], width: int) -> list[int]:
-    """Return widths narrowed to fit if possible: the widest texts first, then the widest names."""
+    """Return the widths narrowed so that they fit, if possible: first the widest texts, then the widest names."""
     shrunk = list(widths)
     for is_name in (False, True):
         texts = [index for index in shown[:-1] if not columns[index].is_number and columns[index].is_name is is_name]
@@ -87,9 +88,9 @@ def _shrunk(columns: Sequence[TableColumn], shown: Sequence[int], widths: Sequen
 
 
 def scaled_plot(text: str, width: int) -> str:
-    """Shrink a plot to at most `width` cells.
+    """Shrink a plot, drawn as text, to at most `width` cells.
 
-    A new cell shows the character of its old cells that is first in `PLOTTED`.
+    Each new cell stands for several old ones, and shows the character of these that comes first in `PLOTTED`.
     """
     if len(text) <= width:
         return text
@@ -107,7 +108,7 @@ class Cell(NamedTuple):
 
 
 def line_of(cells: Iterable[Cell], between: Style, width: int) -> Strip:
-    """Draw cells from left to right, with `between` in the gaps and after the last."""
+    """Return a line with these cells from left to right. The style `between` fills gaps and the rest."""
     segments, at = [], 0
     for cell in cells:
         if cell.start > at:
@@ -122,7 +123,7 @@ def line_of(cells: Iterable[Cell], between: Style, width: int) -> Strip:
 def heading_line(
     columns: Sequence[TableColumn], slots: Iterable[Slot], sort: Sort | None, style: Style, width: int
 ) -> Strip:
-    """Draw the headings, with a mark on the sorted column."""
+    """Return the line of headings, with a mark on the sorted column."""
     cells = []
     for slot in slots:
         column = columns[slot.column]
@@ -137,10 +138,8 @@ def column_at(slots: Iterable[Slot], x: int) -> int | None:
 
 
 def next_sort(column: TableColumn, sort: Sort | None) -> Sort:
-    """Return the order after a choice of a column.
-
-    If rows are already sorted by it, the order is reversed; otherwise numbers start with the largest.
-    """
+    """Return the sort order after a click on a column: the reverse if it is sorted by this column, otherwise the
+    largest number first."""
     if sort is not None and sort.column == column.name:
         return Sort(column.name, not sort.descending)
     return Sort(column.name, column.is_number)
@@ -151,7 +150,7 @@ def width_of(text: str) -> int:
 
 
 def fitted(text: str, width: int, is_number: bool = False, skip: int = 0) -> str:
-    """Pad or cut a text to `width` cells, after its first `skip` characters, with marks at cut ends."""
+    """Pad or cut a text to `width` cells, without its first `skip` characters. Marks show where it is cut."""
     if skip:
         text = CUT + text[skip + 1 :] if len(text) > skip else ""
     needed = width_of(text)

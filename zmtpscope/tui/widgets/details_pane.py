@@ -1,4 +1,4 @@
-"""The fields of a record and its octets; selecting one highlights the other."""
+"""The fields of a record and its octets. Selecting a field highlights its octets, and the reverse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ SIDE_BY_SIDE = 130
 
 
 class DetailsPane(Container):
-    """A field tree and its octets. Passes on `FieldTree.Selected` and `FieldTree.Followed`."""
+    """A pane with the field tree and the octets of a record. Passes on `FieldTree.Selected` and
+    `FieldTree.Followed`."""
 
     DEFAULT_CSS = f"""
     DetailsPane {{ layout: vertical; background: $background; }}
@@ -34,7 +35,7 @@ class DetailsPane(Container):
     """
 
     class Dragged(Message):
-        """The mouse drags the upper border to this line of the screen."""
+        """Message that the mouse drags the upper border of the pane to this line of the screen."""
 
         def __init__(self, y: int) -> None:
             super().__init__()
@@ -54,7 +55,7 @@ class DetailsPane(Container):
         yield self._problem
 
     def show(self, details: Details | None) -> None:
-        """Show a record or nothing. Equal details change nothing, to avoid flicker."""
+        """Show the details of a record, or nothing (None). Equal details change nothing, to avoid flicker."""
         if details == self._details:
             return
         self._details = details

@@ -1,4 +1,4 @@
-"""The fields of a record, as a tree with nodes that open and close."""
+"""The fields of a record, as a tree whose nodes can be expanded and collapsed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES_SHARE = 0.45
 
 
 class FieldTree(LineView):
-    """A tree of nodes. Open and closed nodes stay so for other records, by path."""
+    """A tree of fields. Nodes stay expanded or collapsed in the trees of other records, by their path."""
 
     help_title = "Fields"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,7 +44,7 @@ class FieldTree(LineView):
             self.index = index
 
     class Followed(Message):
-        """Request to go to this record."""
+        """Request to go to the record to which a field refers."""
 
         def __init__(self, record: int) -> None:
             super().__init__()
@@ -64,7 +64,7 @@ class FieldTree(LineView):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def show(self, nodes: Sequence[Node]) -> None:
-        """Show the fields of another record. The cursor stays on the path, or its nearest ancestor."""
+        """Show the fields of another record. The cursor stays on the same path, or goes to its nearest ancestor."""
         before = self._paths[self.selected] if self._fields else ()
         self._fields, self._paths, self._behind = nodes, paths(nodes), ends(nodes)
         self._lay_out()
@@ -72,7 +72,7 @@ class FieldTree(LineView):
             self.select(index)
 
     def select(self, index: int) -> None:
-        """Put the cursor on a node and open its ancestors, without posting `Selected`."""
+        """Put the cursor on a node and expand its ancestors, without posting `Selected`."""
         if index >= len(self._fields):
             return
         closed = [above for above in ancestors(self._fields, index) if not self._is_open(above)]
@@ -94,7 +94,7 @@ class FieldTree(LineView):
     # -- opened and closed ---------------------------------------------------------------------------------------------
 
     def _nearest(self, path: Path) -> int | None:
-        """Return the first node with the longest common prefix with this path."""
+        """Return the index of the first node whose path has the longest common prefix with `path`, or None."""
         for length in range(len(path), 0, -1):
             if path[:length] in self._paths:
                 return self._paths.index(path[:length])

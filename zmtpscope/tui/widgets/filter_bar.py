@@ -26,7 +26,7 @@ TYPING = 0.04
 
 
 def state_text(state: ListState | None, filter: str) -> str:
-    """Return the progress while searching, later the number of rows among all records."""
+    """Return the text beside the filter: the progress of a search, or the number of rows among all records."""
     if state is None:
         return ""
     if state.looked_at < state.total:
@@ -37,7 +37,7 @@ def state_text(state: ListState | None, filter: str) -> str:
 
 
 class FilterInput(Input):
-    """The input. It passes keys for the hints to the bar."""
+    """The input field of the filter bar. Keys for the hints go to the bar."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Apply"),
@@ -48,7 +48,7 @@ class FilterInput(Input):
     ]
 
     class Asked(Message):
-        """Posted for a key that the bar handles."""
+        """Message for a key that the bar handles."""
 
         def __init__(self, what: str) -> None:
             super().__init__()
@@ -59,7 +59,8 @@ class FilterInput(Input):
 
 
 class FilterBar(Vertical):
-    """`check` and `complete` are called while typing; the search starts at enter."""
+    """The filter bar. While the user types, `check` returns errors and `complete` completions. Enter starts
+    the search."""
 
     DEFAULT_CSS = """
     FilterBar { height: 1; background: $surface; }
@@ -79,7 +80,7 @@ class FilterBar(Vertical):
             self.text = text
 
     class Left(Message):
-        """Posted after typing was cancelled."""
+        """Message that the user cancelled typing."""
 
     def __init__(self, check: Check, complete: Complete) -> None:
         super().__init__()
@@ -106,7 +107,7 @@ class FilterBar(Vertical):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def set_text(self, text: str) -> None:
-        """Set the filter of the shown rows, unless the user is typing one."""
+        """Show the filter of the visible rows, unless the user is typing another one."""
         is_typing = self._input.has_focus and self.text != self._submitted
         self._submitted = text
         if not is_typing:
@@ -125,7 +126,7 @@ class FilterBar(Vertical):
         self._back = 0
 
     def show_state(self, text: str) -> None:
-        """Show the number of rows, or progress."""
+        """Show the number of rows, or the progress, beside the filter."""
         before, self._shown_state = self._shown_state, text
         if text != before:
             self._state.update(Content(text), layout=len(text) != len(before))

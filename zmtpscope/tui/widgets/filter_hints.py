@@ -17,7 +17,7 @@ NOTHING = Completion(0, 0, (), ())
 
 
 def caret_line(problem: FilterProblem, at: int, width: int) -> str:
-    """Return an error and a caret in column `at`; the text is before the caret if there is room, otherwise after it."""
+    """Return a line with a caret in column `at`, and the error before it if there is space, otherwise after it."""
     at = max(0, min(at, width - 1))
     if width_of(problem.message) + at + 2 <= width or at < width // 2:
         return fitted(" " * at + "^ " + problem.message, width)
@@ -44,7 +44,8 @@ class FilterHints(Painted):
         self._at = 0
 
     def show(self, problem: FilterProblem | None, completion: Completion, chosen: int, at: int) -> None:
-        """Show hints; `at` is the column of the caret or of the completed text."""
+        """Show an error or completions, with completion `chosen` selected. `at` is the column of the caret or of the
+        completed text."""
         self._problem, self._completion, self._chosen, self._at = problem, completion, chosen, at
         lines = min(len(completion.texts), MAX_SHOWN) or (problem is not None)
         self.display = bool(lines)

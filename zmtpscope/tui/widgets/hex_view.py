@@ -28,7 +28,7 @@ def row_width(octets: int) -> int:
 
 
 class HexView(LineView):
-    """A hex dump with 16 octets on a line, or 8 if it is narrow. Offsets refer to the source."""
+    """A hex dump of one source, with 16 octets on a line, or 8 on a narrow screen."""
 
     help_title = "Octets"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -52,14 +52,15 @@ class HexView(LineView):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def show(self, source: Source | None) -> None:
-        """Show a source or nothing, with the cursor on the first octet."""
+        """Show a source with the cursor on its first octet, or nothing (None)."""
         self._source = source or NOTHING
         self._stars = [edge for span in sorted(self._source.stars) for edge in span]
         self._octet, self._lit = 0, range(0)
         self._lay_out()
 
     def highlight(self, start: int, stop: int) -> None:
-        """Highlight octets and scroll to them. The cursor moves to the first, unless it is on one of them."""
+        """Highlight the octets from `start` to `stop`, and scroll to them. The cursor moves to the first, unless it is
+        on one of them."""
         first, length = self._source.first, len(self._source.octets)
         self._lit = range(max(0, start - first), min(stop - first, length))
         if self._lit:
@@ -77,7 +78,7 @@ class HexView(LineView):
 
     @property
     def lit(self) -> bytes:
-        """The highlighted octets; starred ones are 0."""
+        """The highlighted octets, with 0 in place of hidden secrets."""
         return self._source.octets[self._lit.start : self._lit.stop]
 
     # -- the cursor ----------------------------------------------------------------------------------------------------

@@ -38,9 +38,9 @@ def is_low(shown: App[Any] | Widget) -> bool:
 
 
 class LineView(Painted, ScrollView, can_focus=True):
-    """Lines `0..count`, one with the cursor. Subclasses draw single lines (`draw`).
+    """Base of lists: lines `0..count`, one of them with the cursor. Subclasses draw single lines (`draw`).
 
-    Keys as in vim and less, with counts: `12j`, `5G`. Other digits are posted as `Digits`.
+    Keys work as in vim and less, with counts: `12j`, `5G`. Other digits are posted as `Digits`.
     """
 
     ALLOW_SELECT = False
@@ -78,7 +78,7 @@ class LineView(Painted, ScrollView, can_focus=True):
     ]
 
     class Digits(Message):
-        """Posted for a number that no key followed."""
+        """Message with a number that the user typed, if no key with a count followed."""
 
         def __init__(self, number: int) -> None:
             super().__init__()
@@ -95,14 +95,18 @@ class LineView(Painted, ScrollView, can_focus=True):
     # -- methods that subclasses override ------------------------------------------------------------------------------
 
     def draw(self, place: int, ground: str, width: int) -> Strip:
-        """Draw a line of `width` cells, whose last the scrollbar may cover. `ground` is a name of `Palette.style`."""
+        """Return the line at position `place`, with `width` cells, the last of which the scrollbar may cover.
+
+        `ground` is the name of its background, for `Palette.style`.
+        """
         raise NotImplementedError
 
     def draw_heading(self, line: int, width: int) -> Strip:
         raise NotImplementedError
 
     def look_of(self, place: int) -> Hashable:
-        """Return other state that the drawn line depends on. A cached line is valid while this is unchanged."""
+        """Return the state on which the drawing of a line depends, apart from its position. While it is equal, the
+        cached line is valid."""
         return None
 
     def is_there(self, place: int) -> bool:
@@ -158,7 +162,7 @@ class LineView(Painted, ScrollView, can_focus=True):
         return self.scroll_offset.y
 
     def set_cursor(self, place: int) -> bool:
-        """Move the cursor like `go_to`, but without `cursor_moved`. Return whether it moved."""
+        """Move the cursor like `go_to`, but without a call of `cursor_moved`. Return whether it moved."""
         before, self._cursor = self._cursor, max(0, min(place, self._count - 1))
         self._scroll_to_show(self._cursor)
         if self._cursor == before:
@@ -240,7 +244,7 @@ class LineView(Painted, ScrollView, can_focus=True):
             self.refresh()
 
     def _show_on_bar(self) -> None:
-        """Set the scrollbar in visible steps, since each change redraws it."""
+        """Update the scrollbar, only if the change is visible, since each update redraws it."""
         bar, height = self.vertical_scrollbar, self.size.height
         steps = BAR_STEPS * height
         count = max(1, self._count)
@@ -283,7 +287,7 @@ class LineView(Painted, ScrollView, can_focus=True):
             self.post_message(self.Digits(number))
 
     def take_number(self) -> int | None:
-        """Return and clear the number typed before this key, or None."""
+        """Return the number typed before this key, or None, and clear it."""
         digits, self._digits = self._digits, ""
         return int(digits) if digits else None
 
@@ -309,7 +313,7 @@ class LineView(Painted, ScrollView, can_focus=True):
         self._jump(event)
 
     def _jump(self, event: Message) -> None:
-        """Scroll to the mouse after a click or drag on the scrollbar."""
+        """Scroll to the position of the mouse after a click or drag on the scrollbar."""
         event.prevent_default()
         event.stop()
         bar = self.vertical_scrollbar.region
@@ -331,7 +335,7 @@ class LineView(Painted, ScrollView, can_focus=True):
 
 
 class ColumnView(LineView):
-    """Lines with columns. A click on a heading asks for another order."""
+    """A list with columns. A click on a heading requests another sort order."""
 
     heading_lines = 1
 

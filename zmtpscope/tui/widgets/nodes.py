@@ -1,4 +1,4 @@
-"""Lookup between fields and octets. Nodes are in order, from the top of the tree to the bottom."""
+"""Find the fields of octets, and the octets of fields. Nodes of the field tree are in order, from top to bottom."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ Path = tuple[str, ...]
 
 
 def innermost(nodes: Sequence[Node], source: int, offset: int) -> int | None:
-    """Return the index of the smallest field with this octet, the deepest of equals, or None."""
+    """Return the index of the smallest field that contains the octet at `offset` of a source, or None. Of equal fields,
+    the deepest."""
     found, least = None, 0
     for index, node in enumerate(nodes):
         if node.source == source and node.start <= offset < node.stop:
@@ -22,7 +23,8 @@ def innermost(nodes: Sequence[Node], source: int, offset: int) -> int | None:
 
 
 def place_in(shown: Source, source: int, start: int, stop: int) -> tuple[int, int] | None:
-    """Return the part of octets of another source that `shown` contains, as start and stop in `shown`, or None."""
+    """Return where the tab `shown` contains the octets `start` until `stop` of another source, as (start, stop) in
+    `shown`; or None."""
     for low, high, origin, place in shown.parts:
         begin, end = max(start, place), min(stop, place + high - low)
         if origin == source and begin < end:
@@ -31,7 +33,8 @@ def place_in(shown: Source, source: int, start: int, stop: int) -> tuple[int, in
 
 
 def origin_of(shown: Source, offset: int) -> tuple[int, int] | None:
-    """Return the other source of an octet in `shown` and its offset there, or None."""
+    """Return the source from which the octet at `offset` of the tab `shown` comes, and its offset there; None if it is
+    from no other."""
     for low, high, origin, place in shown.parts:
         if low <= offset < high:
             return origin, offset - low + place
@@ -39,7 +42,7 @@ def origin_of(shown: Source, offset: int) -> tuple[int, int] | None:
 
 
 def ends(nodes: Sequence[Node]) -> list[int]:
-    """Return the index after the last descendant, for each node."""
+    """Return for each node the index after its last descendant."""
     behind = [len(nodes)] * len(nodes)
     around: list[int] = []
     for index, node in enumerate(nodes):
@@ -50,7 +53,7 @@ def ends(nodes: Sequence[Node]) -> list[int]:
 
 
 def paths(nodes: Sequence[Node]) -> list[Path]:
-    """Return the path of each node. Siblings with one name share it."""
+    """Return for each node its path: the names of its ancestors and its own. Siblings with one name share a path."""
     found: list[Path] = []
     path: list[str] = []
     for node in nodes:
@@ -71,7 +74,7 @@ def ancestors(nodes: Sequence[Node], index: int) -> list[int]:
 
 
 def in_sight(nodes: Sequence[Node], behind: Sequence[int], is_open: Callable[[int], bool]) -> list[int]:
-    """Return the nodes outside closed ones. `behind` is `ends(nodes)`."""
+    """Return the indexes of nodes whose ancestors are all expanded. `behind` is `ends(nodes)`."""
     seen, index = [], 0
     while index < len(nodes):
         seen.append(index)

@@ -1,4 +1,4 @@
-"""A list of records of any length. Only rows near the visible ones are requested."""
+"""A list of records of any length, which loads only rows near the visible ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OWN_STYLE = ("", "message", "datagram")
 
 
 class CellText(NamedTuple):
-    """The cell under the cursor, to filter by."""
+    """The cell under the cursor: column, text, and the number of its record."""
 
     column: str
     text: str
@@ -51,9 +51,9 @@ class CellText(NamedTuple):
 
 
 class RowList(ColumnView):
-    """A list of records, with the cursor on one cell.
+    """A list of records, with the cursor on one cell. `fetch` loads rows.
 
-    `fetch` returns rows near the visible ones. Left and right move to the next cell, and scroll a long last column.
+    Left and right move to the next cell, and scroll a long last column.
     """
 
     help_title = "Messages"
@@ -70,7 +70,7 @@ class RowList(ColumnView):
             self.place = place
 
     class Chosen(Message):
-        """Posted after enter or a double click."""
+        """Message after enter or a double click on a row."""
 
         def __init__(self, number: int, place: int) -> None:
             super().__init__()
@@ -102,24 +102,21 @@ class RowList(ColumnView):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def set_columns(self, columns: Sequence[TableColumn], sort: Sort | None = None) -> None:
-        """Show these columns; `sort` marks a heading."""
+        """Show these columns. `sort` is the present order, which the heading shows."""
         if tuple(columns) != self.columns:  # otherwise widths stay, so that columns do not jump
             self.columns, self._seen = tuple(columns), [0] * len(columns)
         self._sort = sort
         self._lay_out()
 
     def set_count(self, count: int) -> None:
-        """Set the number of rows; new visible ones appear when loaded.
-
-        The cursor stays unless it follows the end.
-        """
+        """Set the number of rows. New rows appear when loaded. The cursor stays, unless it follows the end."""
         self._grown = count
         if count <= self._count or (self._count >= self.top + self.page_height and not self._following):
             self._grow(count)
         self._look.set()
 
     def _grow(self, count: int) -> None:
-        """Show this number of rows and move the cursor to its target."""
+        """Show this number of rows, and move the cursor to the row for which it waits."""
         self._aim = count
         target, self._goal = self._target, None
         self.set_line_count(count)
@@ -129,7 +126,8 @@ class RowList(ColumnView):
 
     @property
     def _target(self) -> int | None:
-        """Row to go to once loaded; the last if the cursor follows the end."""
+        """The row to which the cursor goes once it is loaded; the last row if the cursor follows the end; otherwise
+        None."""
         if not self._following:
             return self._goal
         return self._aim - 1 if self._cursor < self._aim - 1 else None
@@ -148,7 +146,7 @@ class RowList(ColumnView):
         self.forget_lines()
 
     def ask_again(self, kept: int = 0) -> None:
-        """Fetch the rows after the first `kept` again; old cells stay meanwhile."""
+        """Load the rows after the first `kept` again. The old cells stay visible meanwhile."""
         self._outdated = min(kept, self._outdated)
         self._pages.ask_again(kept)
         self._lines.clear()
@@ -168,11 +166,11 @@ class RowList(ColumnView):
         self._look.set()
 
     def current_row(self) -> Row | None:
-        """The row under the cursor; None if missing or not loaded."""
+        """The row under the cursor; None if there is none, or it is not loaded."""
         return self._pages.row(self._cursor) if self._count else None
 
     def current_cell(self) -> CellText | None:
-        """The cell under the cursor; None if missing or not loaded."""
+        """The cell under the cursor; None if there is none, or it is not loaded."""
         row = self.current_row()
         if row is None or not self.columns or self._column >= len(row.cells):
             return None
@@ -201,7 +199,8 @@ class RowList(ColumnView):
                     self._post_selected()
 
     def _missing(self) -> tuple[int, int] | None:
-        """Return the next rows to load: new visible ones, visible ones, then some below and above."""
+        """Return the range of rows to load next, or None: first visible rows that are new, then outdated ones, then
+        rows below and above."""
         top, height = self.top, self.page_height
         while self._count < self._grown or self._target is not None:
             self._aim = self._aim if self._count < self._aim <= self._grown else self._grown
@@ -270,7 +269,7 @@ class RowList(ColumnView):
         self.forget_lines()
 
     def _goes_on(self) -> bool:
-        """Whether a visible row has more text in the last column than fits."""
+        """Whether a visible row has more text in the last column than the screen shows."""
         slot = self._slots[-1]
         rows = filter(None, map(self._pages.row, range(self.top, self.top + self.page_height)))
         return any(width_of(_text(row, slot.column)) - self._skip > slot.width for row in rows)
@@ -305,9 +304,9 @@ class RowList(ColumnView):
         self.forget_lines()
 
     def _widths(self, width: int) -> list[int]:
-        """Return the widths of columns: of contents, up to a maximum, or of the heading.
+        """Return the widths of columns, by their contents up to a maximum, or by their heading.
 
-        A column without maximum, other than the last, takes a share of the remaining cells.
+        A column without a maximum, other than the last, gets a share of the remaining cells.
         """
         is_empty = not any(self._seen)
         widths = [
@@ -322,7 +321,7 @@ class RowList(ColumnView):
         ]
 
     def _learn_widths(self, rows: Sequence[Row]) -> None:
-        """Widen columns for these rows. Columns never shrink, and empty ones are hidden."""
+        """Widen columns so that these rows fit. Columns never shrink, and empty ones are hidden."""
         before = list(self._seen)
         for row in rows:
             self._seen = [max(seen, width_of(cell)) for seen, cell in zip(self._seen, row.cells, strict=False)]
@@ -357,5 +356,5 @@ class RowList(ColumnView):
 
 
 def _text(row: Row, column: int) -> str:
-    """Return a cell, or "" if the row was loaded with other columns."""
+    """Return the text of a cell, or "" if the row was loaded with other columns."""
     return row.cells[column] if column < len(row.cells) else ""

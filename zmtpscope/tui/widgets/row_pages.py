@@ -16,7 +16,7 @@ OUTDATED = -1
 
 
 class RowPages:
-    """The pages used last. Incomplete pages are requested again as the list grows."""
+    """The pages that were used last. Incomplete pages are loaded again when the list grows."""
 
     def __init__(self) -> None:
         self._pages: OrderedDict[int, tuple[tuple[Row, ...], int]] = OrderedDict()
@@ -27,7 +27,8 @@ class RowPages:
         return rows[offset] if offset < len(rows) else None
 
     def put(self, page: Page, count: int) -> bool:
-        """Store rows from a page boundary on, requested when the list had `count` rows. Return whether they are new."""
+        """Store rows that begin at the start of a page, and were requested when the list had `count` rows. Return
+        whether they changed."""
         is_other = False
         for start in range(0, max(1, len(page.rows)), PAGE):
             number = (page.low + start) // PAGE
@@ -41,7 +42,7 @@ class RowPages:
         return is_other
 
     def missing(self, low: int, high: int, count: int) -> tuple[int, int] | None:
-        """Return the first rows of `low..high` to request, in whole pages, or None."""
+        """Return the first range of rows within `low..high` to load, in whole pages; None if all are loaded."""
         first = last = None
         for number in range(max(0, low) // PAGE, -(-min(high, count) // PAGE)):
             if self._is_complete(number, count):
@@ -56,7 +57,7 @@ class RowPages:
         return None if first is None or last is None else (first * PAGE, (last + 1) * PAGE)
 
     def have(self, low: int, high: int, count: int) -> bool:
-        """Whether all of these rows are loaded, outdated or not."""
+        """Whether all rows of `low..high` are loaded, even if outdated."""
         return all(self.row(place) is not None for place in range(max(0, low), min(high, count)))
 
     def _is_complete(self, number: int, count: int) -> bool:
@@ -66,7 +67,7 @@ class RowPages:
         return known == count or (known != OUTDATED and len(rows) >= min(PAGE, count - number * PAGE))
 
     def ask_again(self, kept: int = 0) -> None:
-        """Mark pages with rows after the first `kept` as outdated. Their rows are shown until replaced."""
+        """Mark pages with rows after the first `kept` as outdated. Their rows are shown until new ones arrive."""
         for number, (rows, _) in self._pages.items():
             if (number + 1) * PAGE > kept:
                 self._pages[number] = rows, OUTDATED

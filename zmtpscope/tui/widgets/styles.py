@@ -1,4 +1,4 @@
-"""Styles by name: theme colours, or bold and dim without colour."""
+"""Styles of text by name: theme colours, or bold and dim on terminals without colour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from textual.widget import Widget
 
 
 class Look(NamedTuple):
-    """A kind of text: a theme colour, mixed with the background by `strength`."""
+    """How a kind of text looks: a theme colour, mixed with the background by `strength`; `plain` is its style without
+    colour."""
 
     colour: str = "foreground"
     strength: float = 1.0
@@ -62,7 +63,8 @@ LOOKS: Mapping[str, Look] = {
 
 
 class Ground(NamedTuple):
-    """The background of a text: a theme colour, mixed with the normal background by `strength`."""
+    """How a background looks: a theme colour, mixed with the normal background by `strength`; `plain` is its style
+    without colour."""
 
     colour: str
     strength: float
@@ -83,7 +85,7 @@ NO_GROUND = Ground("background", 0.0, 0.0, "")
 
 
 class Colours(Enum):
-    """The colours of the terminal, or the user's choice."""
+    """Which colours the interface uses: the palette of the terminal, or a theme that the user chose."""
 
     ALL = auto()
     SIXTEEN = auto()
@@ -91,9 +93,9 @@ class Colours(Enum):
 
 
 class Palette:
-    """The styles of a widget in one theme.
+    """The styles that a widget uses in one theme, by name.
 
-    Other names are Rich styles (`bold red`, `#a0c0ff`) of colour rules; invalid ones are plain.
+    Other names are Rich styles (`bold red`, `#a0c0ff`) of colour rules; an invalid one gives plain text.
     """
 
     def __init__(
@@ -110,7 +112,7 @@ class Palette:
         """The style of empty cells."""
 
     def style(self, name: str, over: str = "") -> Style:
-        """Return the style of a text with this name, over one of `GROUNDS` or the normal background."""
+        """Return the style with this name, on the background `over`: one of `GROUNDS`, or "" for the normal one."""
         made = self._made.get((name, over))
         if made is None:
             ground = GROUNDS.get(over, NO_GROUND)
@@ -119,7 +121,7 @@ class Palette:
         return made
 
     def _filtered(self, style: Style) -> Style:
-        """Apply Textual's line filters once to a style, not to each line."""
+        """Return a style after Textual's line filters, so that they need not be applied to each line."""
         for line_filter in self._filters:
             style = line_filter.apply([Segment("", style)], self._background)[0].style or style
         return style

@@ -1,4 +1,4 @@
-"""The table of a view. The user opens, sorts and chooses rows; numbers may change."""
+"""The table of a view, in which the user expands, sorts and chooses rows while numbers change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_TABLE = Table((), (), 0, 0)
 
 
 class TableView(ColumnView):
-    """The rows of a `Table`. Requests are posted, and `show` gets their result."""
+    """The rows of a `Table`. Requests of the user are posted as messages, and `show` gets the new table."""
 
     count_wait = 0.02  # a digit nearly always means another view
     help_title = "Tables"
@@ -53,13 +53,13 @@ class TableView(ColumnView):
             self.row = row
 
     class Chosen(_OfRow):
-        """Request for the records of a row."""
+        """Request to show the records of a row."""
 
     class Pinned(_OfRow):
-        """Request to show only the records of a row, or all again."""
+        """Request to limit counts to the records of a row, or to remove the limit."""
 
     class OpenedChanged(Message):
-        """The user has expanded or collapsed a row: requests the table with exactly these rows expanded."""
+        """Request for the table with exactly these rows expanded, after the user expanded or collapsed one."""
 
         def __init__(self, opened: tuple[str, ...]) -> None:
             super().__init__()
@@ -81,9 +81,10 @@ class TableView(ColumnView):
     # -- interface -----------------------------------------------------------------------------------------------------
 
     def show(self, table: Table, sort: Sort | None = None) -> None:
-        """Show a table; `sort` marks a heading.
+        """Show a table. `sort` is its order, which the heading shows.
 
-        The selected row stays selected at its height. Until the user moves or opens a row, it is the first one.
+        The selected row stays selected, at the same height of the screen. Until the user moves or expands a row, it is
+        the first one.
         """
         before = self.current_row() if self.cursor or self._opened else None
         if table == self._table and sort == self._sort:
@@ -115,7 +116,8 @@ class TableView(ColumnView):
         return self._table.rows[self.cursor] if self.cursor < len(self._table.rows) else None
 
     def cut_cells(self) -> list[tuple[str, str]]:
-        """Return (heading, text) of the selected row's cells that are cut or hidden. Plots are scaled, not cut."""
+        """Return (heading, text) of the cells in the selected row that are cut off or hidden. Plots are scaled, not
+        cut."""
         row = self.current_row()
         if row is None:
             return []
@@ -136,7 +138,7 @@ class TableView(ColumnView):
         self.set_cursor(place)
 
     def _grow_widths(self) -> None:
-        """Widen columns to fit. They never shrink, so that they do not jump."""
+        """Widen columns so that their texts fit. They never shrink, so that they do not jump."""
         for index, column in enumerate(self.columns):
             if column.width or not any(_cell(row, index) for row in self._table.rows):
                 continue
@@ -152,7 +154,8 @@ class TableView(ColumnView):
         return width_of(column.heading) + (width_of(SORTED[True]) if is_sorted else 0)
 
     def _front(self, row: TableRow, column: int) -> str:
-        """Return indent and marker of the first column of a tree."""
+        """Return the text before the first column of a row: the indentation of its depth, and a marker if it has
+        children."""
         if column or not self._is_tree:
             return ""
         marker = OPENED if row.key in self._opened else CLOSED if row.has_more else LEAF
@@ -169,7 +172,7 @@ class TableView(ColumnView):
             self.post_message(self.Pinned(row))
 
     def action_open(self) -> bool:
-        """Open the row, or go into it. Return whether it had children."""
+        """Expand the row, or move to its first child if it is expanded. Return whether it has children."""
         row = self.current_row()
         if row is None:
             return False
@@ -183,7 +186,7 @@ class TableView(ColumnView):
         return row.has_more or row.key in self._opened
 
     def action_close(self) -> None:
-        """Close the row, or go to its parent."""
+        """Collapse the row, or move to its parent if it is collapsed."""
         row = self.current_row()
         if row is None:
             return
@@ -195,7 +198,7 @@ class TableView(ColumnView):
             self.go_to(next(place for place in range(self.cursor - 1, -1, -1) if rows[place].depth < row.depth))
 
     def action_open_or_close(self) -> bool:
-        """Open a closed row, close an open one. Return whether it had children."""
+        """Expand a collapsed row, or collapse an expanded one. Return whether it has children."""
         row = self.current_row()
         if row is None or row.key not in self._opened:
             return self.action_open()
@@ -251,7 +254,7 @@ class TableView(ColumnView):
         return self._there - self._shift - len(self._slots)
 
     def _with_more_columns(self) -> list[str]:
-        """Return the lines above the table, with the number of hidden columns and the keys that show them."""
+        """Return the lines above the table, including the number of hidden columns and the keys that show them."""
         keys = ((self._shift, "["), (self._without_room, "]"))
         more = ", ".join(f"{count} with {key}" for count, key in keys if count > 0)
         texts = list(self._table.text[: 1 if is_low(self) else None])
@@ -291,7 +294,7 @@ class TableView(ColumnView):
         return line_of(cells, style(row.style, ground), width)
 
     def _room(self, row: TableRow, number: int) -> int:
-        """Return the cells for a text: its column, and empty cells to the right."""
+        """Return how many cells a text may use: the width of its column, and of the empty cells to its right."""
         slot = self._slots[number]
         stop = slot.stop
         for following in self._slots[number + 1 :]:

@@ -1,1 +1,1 @@
-"""The worker process of the screen: holds the capture and answers requests."""
+"""The worker process, which holds the capture and answers requests of the screen."""

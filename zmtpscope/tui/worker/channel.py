@@ -1,4 +1,4 @@
-"""The worker's end of the socket."""
+"""The worker's end of the socket to the screen."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class ScreenGone(Exception):
 
 
 class CannotAnswer(Exception):
-    """The request has no reply; the text is the reason."""
+    """A request cannot be answered; the text is the reason."""
 
 
 class Channel:
-    """Receives requests, sends replies and notices."""
+    """Receives requests of the screen, and sends replies and notices."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
@@ -42,7 +42,8 @@ class Channel:
         self._decoder = msgspec.msgpack.Decoder(tuple[int, bool, of_requests])
 
     def receive(self, timeout: float) -> Iterator[tuple[int, Request[Any]]]:
-        """Yield the requests received so far, after at most `timeout` seconds. Raises `ScreenGone`."""
+        """Yield the requests received so far, each with its number, after waiting at most `timeout` seconds. Raises
+        `ScreenGone`."""
         while select.select([self._socket], [], [], timeout)[0]:
             try:
                 octets = self._socket.recv(RECEIVED)
@@ -56,7 +57,7 @@ class Channel:
             timeout = 0
 
     def reply(self, number: int, reply: object) -> None:
-        """Answer a request. Raises `ScreenGone`."""
+        """Send the reply to the request with this number. Raises `ScreenGone`."""
         self._send(framed(number, isinstance(reply, Failure), reply))
 
     def notify(self, notice: object) -> None:

@@ -51,7 +51,7 @@ FIELDS = (
 
 
 class Line(NamedTuple):
-    """A record to show: fields, description, and content as hex."""
+    """A record for a line of a list: its fields, description, and content as hex."""
 
     values: Values
     words: str
@@ -60,7 +60,8 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Shown:
-    """The context of a record, for some columns."""
+    """Data that some columns need besides the record: the time format, the names of sides, and the time since the row
+    above (ns)."""
 
     clock: Clock
     sides: Sides
@@ -69,7 +70,7 @@ class Shown:
 
 
 class Column(NamedTuple):
-    """A column of lists. `sort` is the field to sort by."""
+    """A column of lists. `cell` formats a record, and `sort` is the field by which the column sorts."""
 
     heading: str
     cell: Callable[[Line, Shown], str]
@@ -83,7 +84,8 @@ class Column(NamedTuple):
 
 
 def ordering_time(values: Values) -> int:
-    """Return the time that orders a record: of a connection, its end."""
+    """Return the time by which a record is sorted in lists: for a connection its end, otherwise the time of
+    the record."""
     time: int = values["end_ns" if values["record"] == "connection" else "ts_ns"]
     return time
 
@@ -99,7 +101,8 @@ def _pause(line: Line, shown: Shown) -> str:
 
 
 def _spoken(line: Line, shown: Shown, *, side: int, is_hex: bool = False) -> str:
-    """Return topic and content of a record of this side. Records of no side are on the left."""
+    """Return topic and content of a record if `side` sent it, otherwise "". Records of no side are in the
+    left column."""
     if (line.values.get("side") or 0) != side:
         return ""
     if is_hex and line.values["record"] == "message":
@@ -185,7 +188,7 @@ def _nothing(line: Line, shown: Shown) -> str:
 
 
 class RowMaker:
-    """Makes the rows of a list. Raises `FilterError` for unknown columns."""
+    """Makes the rows of a list with the given columns. Raises `FilterError` for unknown columns."""
 
     def __init__(self, names: Sequence[str], options: Options, sides: Sides) -> None:
         self._options = options
@@ -195,7 +198,8 @@ class RowMaker:
         self._fields = list(dict.fromkeys((*FIELDS, *(name for each in operands for name in each.reads))))
 
     def rows(self, batch: Batch, numbers: Sequence[int], pauses: Sequence[int], clock: Clock) -> list[Row]:
-        """Return rows of the records `numbers` of a batch, in order. `pauses` are times since the rows above."""
+        """Return the rows of all records of a batch, in order. `numbers` are their record numbers, `pauses` the times
+        since the rows above (ns)."""
         shown, made = Shown(clock, self._sides), []
         for number, shown.pause_ns, line in zip(numbers, pauses, self._lines(batch), strict=True):
             made.append(Row(number, _style(line.values), tuple([cell(line, shown) for cell in self._cells])))
@@ -238,7 +242,7 @@ def _style(values: Values) -> str:
 
 
 def _field(operand: Operand) -> Callable[[Line, Shown], str]:
-    """Return the function that formats a field of filters."""
+    """Return a function that formats the value of a field."""
 
     def cell(line: Line, shown: Shown) -> str:
         return ", ".join(

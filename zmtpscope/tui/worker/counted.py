@@ -1,4 +1,4 @@
-"""Counted views, updated while they are shown."""
+"""The counts of views, which are updated while a view is shown."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ def view_titles() -> tuple[ViewTitle, ...]:
 
 
 class Counting(Generic[C]):
-    """Feeds records that match a filter to a counter.
+    """Passes the records that match a filter to a counter.
 
-    `arrived` are all records as they arrive; if given, stored ones are not read again. Raises `FilterError`.
+    `arrived` are all records as they arrive; if it is given, records are not read from the store again. Raises
+    `FilterError`.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Counting(Generic[C]):
         return self.counter.has_work(is_last=not self._has_records and self._is_complete())
 
     def catch_up(self) -> None:
-        """Take the last records at once if they are few: a live capture always has some."""
+        """Count the last records at once if they are few. In a live capture, some new records are always waiting."""
         while self._has_records and not self.counter.is_busy:
             if len(self._store) - self.looked_at > self.counter.step_rows:
                 break
@@ -96,7 +97,7 @@ class Counting(Generic[C]):
 
 
 class Made(NamedTuple):
-    """A table, its request, and the steps taken before."""
+    """A table in the cache: the request for it, and the number of steps that were counted."""
 
     request: TableOf
     steps: int
@@ -110,7 +111,7 @@ class CountedView:
         self._made: Made | None = None
 
     def table(self, request: TableOf) -> Table:
-        """Return the table. A repeated request is cached."""
+        """Return the table for a request. A repeated request is answered from the cache."""
         made, steps = self._made, self.counting.steps
         if made is None or (made.request, made.steps) != (request, steps):
             made = self._made = Made(request, steps, self.view.table(request.wanted))
@@ -121,7 +122,7 @@ class CountedView:
 
 
 class CountedViews:
-    """All views shown so far. `step` updates only the view shown last; the worker updates `derived`.
+    """The counts of all views shown so far. `step` updates only the view shown last; the worker updates `derived`.
 
     `is_complete` returns whether the store is complete; `ongoing` returns the state of the analyser, or None while it
     changes. `arrived` are the records as they arrive, if they need not be read from the store.
@@ -148,7 +149,7 @@ class CountedViews:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the shown view needs an update."""
+        """Whether there are records that the shown view has not counted."""
         return self._looked_at is not None and self._looked_at.is_behind
 
     def step(self) -> None:
@@ -202,7 +203,7 @@ class CountedViews:
 
     @property
     def diagnosed(self) -> int:
-        """Number of records that the diagnoses are about."""
+        """The number of records from which the diagnoses were made."""
         return 0 if self._derived is None else self._derived.looked_at
 
     @property
@@ -216,7 +217,7 @@ class CountedViews:
         return self._causes
 
     def _derived_of(self, filter: str) -> Counting[Derived]:
-        """Return data derived from matching records; views with one filter share it."""
+        """Return the data derived from records that match `filter`. Views with the same filter share it."""
         if not filter.strip():
             return self.derived
         shared = (each.counting for (name, of), each in self._views.items() if of == filter and VIEWS[name].is_derived)

@@ -1,4 +1,4 @@
-"""The details of a record: fields, octets and findings."""
+"""The details of a record: fields, octets and findings, for the lower part of the screen."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ MORE_FIELDS = f"... and more than {MAX_FIELDS:,} fields: read --json has all of 
 
 
 def details_of(store: Store, number: int) -> Details:
-    """Return the details of a record: fields of octets, findings, and fields by output name.
+    """Return the details of a record: fields with their octets, findings, and fields by their names in outputs.
 
-    Without octets, `problem` is the reason and the rest is returned.
+    If the octets are not available, `problem` is the reason, and the rest is returned.
     """
     values, line = row_of(store.batch([number]), store.options)
     sources = Sources()
@@ -68,7 +68,7 @@ def details_of(store: Store, number: int) -> Details:
 
 
 def row_of(batch: Batch, options: Options) -> tuple[dict[str, Any], str]:
-    """Return fields and description of the single record of a batch."""
+    """Return the fields, and the description, of the only record of a batch."""
     if batch.records:
         values = record_values(batch.records[0], options)
         return values, DESCRIBE[values["record"]](values)
@@ -80,7 +80,7 @@ def row_of(batch: Batch, options: Options) -> tuple[dict[str, Any], str]:
 
 
 def _nodes_of_unit(detail: Detail, source: int, values: dict[str, Any], most: int) -> Iterator[Node]:
-    """Yield at most `most` fields of a greeting or frame, from top to bottom."""
+    """Yield the fields of a greeting or frame as nodes, from top to bottom, at most `most`."""
     known: dict[tuple[str, Any], str] = {}
     waiting = [(0, NamedField(safe_text(detail.tree.name), detail.tree))]
     while waiting and most > 0:
@@ -94,7 +94,7 @@ def _nodes_of_unit(detail: Detail, source: int, values: dict[str, Any], most: in
 
 
 def _filter_of(node: FieldNode, values: dict[str, Any], known: dict[tuple[str, Any], str]) -> str:
-    """Return a filter for a field of octets, "" if no field of the record contains the value."""
+    """Return a filter for the value of a field, or "" if no field of the record contains this value."""
     name = RECORD_FIELDS.get(node.name)
     if name is None or node.value is None:
         return ""
@@ -113,7 +113,7 @@ TOKENS = ("open", "close", "comma", "space", "pairs", "items")
 
 
 class NamedField(NamedTuple):
-    """A field and the name to show. `is_member`: its name is a key or an index."""
+    """A field with the name to show. `is_member`: the name is a key or an index of a decoded payload."""
 
     name: str
     node: FieldNode
@@ -121,7 +121,7 @@ class NamedField(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The value as safe text. Numbers of members are not repeated in hex."""
+        """The value as text without control characters. Numbers in decoded payloads are not repeated in hex."""
         value = self.node.value
         if value is None:
             return ""
@@ -131,7 +131,10 @@ class NamedField(NamedTuple):
 
 
 def named_children(node: FieldNode) -> Iterator[NamedField]:
-    """Yield the fields inside a field, and the members of a container by key or index, with the octets of the key."""
+    """Yield the fields inside of a field. Members of a container (object, array) are named by their key or index.
+
+    The octets of a member include those of its key.
+    """
     key: FieldNode | None = None
     index = 0
     for child in node.children:
@@ -156,9 +159,9 @@ PORTS = {"tcp.srcport": "src_port", "tcp.dstport": "dst_port"}
 
 
 def nodes_of_packet(packet: WholePacket, source: int, values: Mapping[str, Any]) -> Iterator[Node]:
-    """Yield the fields of a packet with octets of a record, from top to bottom.
+    """Yield the header fields of a packet that carries octets of a record, from top to bottom.
 
-    Its time is known for the first and last packet of the record only (`values`).
+    `values` are the fields of the record. The time is known only for the first and the last packet of the record.
     """
     number, size = packet.reference & PACKET_MASK, len(packet.octets)
     time = {values["packet"]: values["ts_ns"], values.get("packet_end"): values.get("ts_end_ns")}.get(number)
@@ -176,7 +179,10 @@ def nodes_of_packet(packet: WholePacket, source: int, values: Mapping[str, Any])
 
 
 def _ends_of(fields: Iterable[HeaderField], depth: int) -> str:
-    """Return source and destination from the fields of a header, which precede the next field at `depth`."""
+    """Return source and destination of a header: `10.0.0.1 > 10.0.0.2` for IP, `40000 > 5555` for TCP.
+
+    `fields` begin with the fields of the header; its last one is before the next field at `depth`.
+    """
     inside = takewhile(lambda field: field.depth > depth, fields)
     return " > ".join(field.value for field in inside if field.name in ADDRESSES or field.name in PORTS)
 

@@ -77,7 +77,8 @@ def check(text: str) -> FilterProblem | None:
 
 
 def complete(text: str, place: int, store: Store) -> Completion:
-    """Return completions at a position: texts that start with the typed one, then texts that contain it."""
+    """Return completions for the position `place` of a filter: texts that start with the typed one, then texts that
+    contain it."""
     wanted = expected(text, place)
     typed = wanted.typed.lower()
     offers = [offer for offer in _OFFERS[wanted.what](wanted, store) if typed.strip("\"'") in offer[0].lower()]
@@ -113,7 +114,7 @@ def _members(store: Store) -> list[Any]:
 
 
 def ways_of(fields: Any) -> list[str]:
-    """Return the paths of all members, as filters write them."""
+    """Return the paths of all members of a decoded payload, as filters write them: `header.msg_type`."""
     found: list[str] = []
     waiting: list[tuple[tuple[str, ...], Any]] = [((), fields)]
     while waiting and len(found) < MOST:
@@ -133,7 +134,7 @@ def _operators(wanted: Expected, store: Store) -> Iterable[Offer]:
 
 
 def _values(wanted: Expected, store: Store) -> Iterator[Offer]:
-    """Yield values seen in records; none for functions and parts of fields."""
+    """Yield values of the field to complete that occur in records; none for functions and parts of fields."""
     operand = wanted.operand
     if not isinstance(operand, FieldOperand) or operand.steps:
         return

@@ -1,4 +1,4 @@
-"""Lists of matching records, which grow with the store."""
+"""Lists of the records that match a filter, which grow with the store."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class InTimeOrder:
         return self._room[1, : self._count]
 
     def add(self, times: Int64, numbers: Int64) -> int:
-        """Add records whose numbers are larger than all before. Return the number of rows that did not move."""
+        """Add records with larger numbers than all before. Return how many rows at the start kept their position."""
         if not len(numbers):
             return self._count
         if np.any(times[1:] < times[:-1]):
@@ -71,7 +71,7 @@ class InTimeOrder:
         return kept
 
     def place_of(self, time: int, number: int) -> int:
-        """Return the place of a record, or of the nearest in time."""
+        """Return the position of a record with this time and number, or of the nearest record in time."""
         times = self.times
         low, high = int(times.searchsorted(time)), int(times.searchsorted(time, "right"))
         if low < high:
@@ -130,7 +130,8 @@ class RecordList:
         self._total = total
 
     def _sort_on(self, operand: Operand, *, has_settled: bool) -> None:
-        """Sort for one step. Sorting starts again after many new rows, or when no more follow."""
+        """Continue sorting for one step. Sorting starts again after many new rows, or when no more rows follow
+        (`has_settled`)."""
         count, descending = len(self._found), self.spec.sort is not None and self.spec.sort.descending
         if self._sorting is None and (has_settled or count > MANY_MORE * self._sorted_count):
             self._sorting = self._store.sorting(self._found.numbers, operand, descending=descending)
@@ -142,7 +143,7 @@ class RecordList:
                 self._reordered(0)
 
     def _add(self, numbers: Int64) -> None:
-        """Add matching records; a sorted list has them in the order of numbers."""
+        """Add records that match. A sorted list holds them in the order of their numbers until it is sorted again."""
         before = len(self._found)
         kept = self._found.add(numbers if self._operand is not None else self._store.times(numbers), numbers)
         if kept < before:
@@ -158,7 +159,7 @@ class RecordList:
         return 0 if self._sorted is None else len(self._sorted)
 
     def numbers(self, low: int = 0, high: int | None = None) -> Int64:
-        """Return record numbers of rows; rows found after sorting are last."""
+        """Return the record numbers of the rows `low` until `high`; rows found after sorting are last."""
         found = self._found.numbers
         if self._sorted is None:
             return found[low:high]
@@ -166,7 +167,7 @@ class RecordList:
         return np.concatenate((self._sorted[low:high], behind)) if len(behind) else self._sorted[low:high]
 
     def page(self, low: int, high: int) -> Page:
-        """Return the existing rows of `low..high` (excluded)."""
+        """Return the rows from `low` until before `high`, as far as they exist."""
         above = max(0, low - 1)
         numbers = self.numbers(above, min(high, low + MAX_ROWS))
         if len(numbers) <= low - above:
@@ -188,7 +189,7 @@ class RecordList:
         return [made[place] for place in places.tolist()]
 
     def _start(self) -> int | None:
-        """Return the time from which times count."""
+        """Return the time (ns) that rows show as 0: the reference record, or the first packet; None if unknown."""
         if self.spec.reference is None:
             return self._store.first_time
         return int(self._store.times(np.array([self.spec.reference]))[0])
@@ -205,7 +206,7 @@ class RecordList:
         return PlaceFound(place, int(numbers[place]) == record)
 
     def place_at(self, time: int) -> PlaceFound | None:
-        """Return the row nearest to a time; None if the list is empty or sorted otherwise."""
+        """Return the row nearest to a time (ns); None if the list is empty or not in the order of time."""
         if self._operand is not None or not len(self._found):
             return None
         place = self._found.place_of(time, 0)

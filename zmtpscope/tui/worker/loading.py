@@ -44,7 +44,7 @@ MAX_LAG = 1.0
 
 
 class Opened(NamedTuple):
-    """A source of packets. `followed` is a growing capture, which can be read only once."""
+    """An input: files, or a growing capture (`followed`), which can be read only once. `open` opens the files."""
 
     paths: tuple[str, ...]
     open: Callable[[], Captures]
@@ -52,7 +52,7 @@ class Opened(NamedTuple):
 
 
 class Loading:
-    """One reading of captures into a store. A step reads a part of a block.
+    """Reads captures into a store, in steps, each of which reads a part of a block.
 
     `arrived` are stored records that the caller has not taken yet.
     """
@@ -82,7 +82,8 @@ class Loading:
 
     @property
     def ongoing(self) -> Ongoing | None:
-        """Ongoing events, at the end only the time of the last packet. None while a block is half read or not taken."""
+        """What continues now (stalls, outages); at the end only the time of the last packet. None while a block is read
+        in part."""
         if self._is_within_block or self.arrived:
             return None
         return Ongoing(self.analyser.latest) if self.is_done else self.analyser.ongoing()
@@ -96,13 +97,13 @@ class Loading:
 
     @property
     def has_room(self) -> bool:
-        """Whether there is more to read, and the caller has taken most batches."""
+        """Whether a step can be made: there is more to read, and the caller has taken most records."""
         most = MAX_ARRIVED if self.opened.followed is None else MAX_ARRIVED_LIVE
         return not self.is_done and len(self.arrived) <= most
 
     @property
     def leaves_time(self) -> bool:
-        """Whether other work may run: all is read, or reading keeps up."""
+        """Whether there is time for other work: everything is read, or reading keeps up with the capture."""
         return self.is_done or (self.opened.followed is not None and self._lag < MAX_LAG)
 
     @property
@@ -127,7 +128,8 @@ class Loading:
         )
 
     def _nothing(self, packets: int) -> str:
-        """Return why there is no ZMTP (yet), "" while a complete file is read or if datagrams are ZMTP's."""
+        """Return a text if there is no ZMTP (yet), with the reason; "" while a complete file is read, or if its
+        datagrams are ZMTP."""
         followed = self.opened.followed
         if self.is_done:
             return nothing_found(self.analyser.summary, self.captures.statistics) or ""
@@ -190,9 +192,10 @@ class Loading:
 
 
 def paced(packets: int, seconds: float, connections: int) -> int:
-    """Return the number of packets for the next block, from the packets, connections and CPU seconds of the last one.
+    """Return the number of packets for the next block, so that reading it takes about one step.
 
-    Wall-clock time would include other processes: blocks would shrink until their fixed cost dominates.
+    It depends on the packets, connections and CPU seconds of the last block. Wall-clock time would include other
+    processes, and blocks would shrink until their fixed cost dominates.
     """
     factor = min(2.0, max(0.5, PART_SECONDS / max(seconds, 1e-6)))
     least = max(MIN_PACKETS, min(PACKETS_OF_CONNECTION * connections, 2 * packets))

@@ -72,7 +72,8 @@ SEARCH_SECONDS = 0.1
 
 
 class Worker:
-    """Answers requests about `opened`, analysed with `options`. `watching` wraps each step."""
+    """The worker: answers requests about the capture `opened`, analysed with `options`. `watching` is called around
+    each step."""
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class Worker:
         }
 
     def run(self) -> None:
-        """Run until the screen closes (`ScreenGone`). An unfinished file is removed."""
+        """Run until the screen closes the socket (`ScreenGone`). A file that is not finished is removed."""
         try:
             self._notify(is_last=True)
             while True:
@@ -148,7 +149,7 @@ class Worker:
             self._channel.reply(number, reply)
 
     def _steps(self) -> Iterator[Callable[[], object]]:
-        """Yield a step of each task that has work."""
+        """Yield a function that makes one step, for each task that has work."""
         if self._loading.has_room:
             yield self._loading.step
         for each in list(self._lists.values()):
@@ -170,7 +171,7 @@ class Worker:
 
     @property
     def _has_time(self) -> bool:
-        """Whether no other task waits, so that diagnoses can be computed early."""
+        """Whether no other task is waiting, so that diagnoses can be computed before the user opens their view."""
         is_waited_for = self._search is not None or self._views.is_behind
         return self._loading.leaves_time and not is_waited_for and not any(map(_is_behind, self._lists.values()))
 
@@ -259,7 +260,7 @@ class Worker:
         return Page(request.low, ()) if shown is None else shown.page(request.low, request.high)
 
     def _begin_search(self, number: int, request: Find) -> None:
-        """Start a search, answered when done. The previous one is cancelled."""
+        """Start a search, whose reply is sent when it is done. The previous search is cancelled."""
         self._give_up_search("the search was given up for another one")
         shown = self._lists.get(request.list)
         if shown is None:
@@ -321,7 +322,7 @@ class Worker:
         return load_marks(paths, store) if request.numbers is None else save_marks(paths, store, request.numbers)
 
     def _save(self, begin: Callable[[], Saving | None]) -> bool:
-        """Start writing a file, unless it exists. Return whether it was started."""
+        """Start writing a file with `begin`. Return False if the file exists."""
         if self._saving is not None and not self._saving.state.is_done:
             raise CannotSave(f"{self._saving.state.path} is still being written; cancel that, or wait")
         saving = begin()

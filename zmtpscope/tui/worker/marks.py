@@ -1,4 +1,4 @@
-"""Marked records, saved by capture in `$XDG_CONFIG_HOME/zmtpscope/marks`."""
+"""Marked records, saved for each capture in `$XDG_CONFIG_HOME/zmtpscope/marks`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _marks = msgspec.json.Decoder(tuple[Mark, ...])
 
 
 def load_marks(paths: Sequence[str], store: Store) -> tuple[int, ...]:
-    """Return the marked records that are in the store."""
+    """Return the numbers of records that were marked when these captures were last open."""
     try:
         marks = _marks.decode(_path(paths).read_bytes())
     except (OSError, msgspec.DecodeError):
@@ -33,7 +33,7 @@ def load_marks(paths: Sequence[str], store: Store) -> tuple[int, ...]:
 
 
 def save_marks(paths: Sequence[str], store: Store, numbers: Iterable[int]) -> tuple[int, ...]:
-    """Save and return marked records, or forget them if there are none. Raises `CannotAnswer`."""
+    """Save the marked records and return them; without any, remove the saved ones. Raises `CannotAnswer`."""
     marks: tuple[Mark, ...] = tuple((number, _identity(store, number)) for number in sorted(numbers)[:MAX_MARKS])
     path = _path(paths)
     try:

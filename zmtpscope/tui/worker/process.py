@@ -1,4 +1,4 @@
-"""The worker process, forked while the program is small and single-threaded."""
+"""Start the worker process by a fork, while the program is small and has a single thread."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WorkerProcess(NamedTuple):
 
 
 def start(run: Callable[[socket.socket], None]) -> WorkerProcess:
-    """Fork a process that calls `run` with the other end of a socket. Fork before starting threads."""
+    """Fork a process that calls `run` with the other end of a socket. Call this before threads are started."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid:
@@ -57,7 +57,7 @@ def start(run: Callable[[socket.socket], None]) -> WorkerProcess:
 
 
 def leave_terminal() -> None:
-    """Discard output, which must not reach the screen."""
+    """Discard all output of this process, which must not reach the terminal."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
         os.dup2(nothing, descriptor)

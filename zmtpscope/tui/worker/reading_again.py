@@ -1,4 +1,4 @@
-"""Reading an open capture again with other settings."""
+"""Read an open capture again with other settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def loading_again(request: ReadAgain, opened: Opened, options: Options) -> Loading:
-    """Return a new reading, with the request added to `options`. Raises `CannotAnswer`."""
+    """Return a `Loading` of the same capture, with the settings of the request added to `options`. Raises
+    `CannotAnswer`."""
     if opened.followed is not None:
         raise CannotAnswer(
             "what comes live cannot be read again: give the same on the command line (-d, --keys, --frames) next time"

@@ -24,7 +24,7 @@ DEEPEST = 20
 
 
 def nodes_of_record(store: Store, number: int, values: dict[str, Any]) -> Iterator[Node]:
-    """Yield the fields with a value, below a node for the record."""
+    """Yield the fields of a record that have a value as nodes, below a node for the record."""
     kind = values["record"]
     yield Node(0, "record", kind, -1, filter=f"record == {kind}")
     connection = store.connection(values["conn"], near=number)

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 def run(end: socket.socket, open_capture: Callable[[], tuple[Opened, Options]], *, is_alone: bool = True) -> None:
-    """Open a capture, notify the screen, and answer requests until it closes.
+    """Open a capture, notify the screen, and answer requests until the screen closes.
 
-    On failure `open_capture` prints a reason and raises `SystemExit`. `is_alone`: this is a separate process.
+    If the capture cannot be opened, `open_capture` prints the reason and raises `SystemExit`. `is_alone`: this is a
+    separate process.
     """
     channel, printed = Channel(end), StringIO()
     try:

@@ -1,4 +1,4 @@
-"""Saving all packets captured so far, unchanged."""
+"""Save all packets that were captured so far, unchanged."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ AT_ONCE = 1 << 20
 
 
 class Held(NamedTuple):
-    """An open file, and the size of its complete blocks."""
+    """An open file of the capture, and the size of its complete blocks in octets."""
 
     file: BinaryIO
     octets: int
 
 
 def capture_saving_of(request: SaveCapture, loading: Loading) -> Saving | None:
-    """Return a `Saving` of all packets, None if the file exists. Raises `CannotSave`."""
+    """Return a `Saving` that writes all packets; None if the file exists. Raises `CannotSave`."""
     followed = loading.opened.followed
     files = [] if followed is None else followed.written_files
     if not files:
@@ -43,7 +43,7 @@ def capture_saving_of(request: SaveCapture, loading: Loading) -> Saving | None:
 
 
 def save_files(path: Path, files: Sequence[CaptureFile]) -> Steps:
-    """Concatenate files to a pcapng file. Return its size and the amount of lost packets.
+    """Join files to one pcapng file, step by step. The result describes its size, and lost packets.
 
     Raises `CannotSave` and `OSError`.
     """

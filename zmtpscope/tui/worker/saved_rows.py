@@ -51,7 +51,7 @@ STEP_SECONDS = 0.012
 
 
 def portions(store: Store, numbers: Iterable[Int64]) -> Iterator[Int64]:
-    """Split ascending record numbers into portions, by the caller's time for each."""
+    """Split ascending record numbers into portions that take about one step each."""
     rows = MIN_ROWS
     for some in numbers:
         at = 0
@@ -114,7 +114,8 @@ IN_ORDER: dict[str, Callable[[OutputFile, Store], Table]] = {"txt": Conversation
 
 
 class SavedRows:
-    """Unfinished files: one for `IN_ORDER`, or one per record type, named `out.messages.csv` if several."""
+    """Files that are being written: one with all records (`IN_ORDER`), or one per record type, for example
+    `out.messages.csv`."""
 
     def __init__(self, path: Path, store: Store, *, force: bool) -> None:
         self._path, self._store, self._force = path, store, force
@@ -163,7 +164,7 @@ class SavedRows:
 
 
 def save_rows(path: Path, store: Store, numbers: Iterable[Int64], *, force: bool) -> Steps:
-    """Write the records `numbers`, which ascend. Raises `CannotSave` and `OSError`."""
+    """Write the records with these numbers, which ascend, step by step. Raises `CannotSave` and `OSError`."""
     saved, done = SavedRows(path, store, force=force), 0
     problem: str | None = None
     try:
@@ -193,7 +194,8 @@ def _table_maker(form: str) -> MakeTable:
 
 
 def readable_again(paths: Sequence[str | None]) -> list[str]:
-    """Return the paths of captures. Raises `CannotSave` if one can be read only once."""
+    """Return the paths of the captures. Raises `CannotSave` if one of them can be read only once, for
+    example a pipe."""
     found = []
     for path in paths:
         if path is None or path == "-" or not _is_plain(path):
@@ -204,7 +206,7 @@ def readable_again(paths: Sequence[str | None]) -> list[str]:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether a file is regular. A missing file is reported later."""
+    """Whether a path is a regular file, or missing, which is reported later."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):
@@ -212,7 +214,7 @@ def _is_plain(path: str) -> bool:
 
 
 def save_packets(path: Path, store: Store, numbers: Iterable[Int64], paths: Sequence[str]) -> Steps:
-    """Copy the packets of records (`numbers` ascend) from captures.
+    """Copy the packets of records from the captures, step by step. The record numbers must ascend.
 
     Raises `CannotSave`, `CaptureError` and `OSError`.
     """
@@ -241,7 +243,7 @@ def save_packets(path: Path, store: Store, numbers: Iterable[Int64], paths: Sequ
 
 
 def saving_of(request: SaveRows, rows: RecordList | None, loading: Loading) -> Saving | None:
-    """Return a `Saving` of the list `rows`, None if the file exists. Raises `CannotSave`."""
+    """Return a `Saving` that writes the list `rows`; None if the file exists. Raises `CannotSave`."""
     path = target_of(request.path, [*FORMS, PACKETS])
     if not is_free(path, loading.captures.files, force=request.force):
         return None
@@ -258,7 +260,7 @@ def _steps(path: Path, loading: Loading, numbers: Iterator[Int64], force: bool) 
 
 
 def _when_found(rows: RecordList, steps: Steps) -> Steps:
-    """Filter the records present at the start, then run `steps`."""
+    """Finish filtering the records that are in the store now, then run `steps`."""
     total = rows.state.total
     while rows.state.looked_at < total:
         rows.step()

@@ -22,7 +22,7 @@ MAX_ROWS = 4096
 
 
 def table_saving_of(request: SaveTable, make: Callable[[], Table], loading: Loading) -> Saving | None:
-    """Return a `Saving` of the table that `make` returns, None if the file exists. Raises `CannotSave`."""
+    """Return a `Saving` that writes the table returned by `make`; None if the file exists. Raises `CannotSave`."""
     path = target_of(request.path, FORMS)
     if not is_free(path, loading.captures.files, force=request.force):
         return None
@@ -50,7 +50,7 @@ def _save(path: Path, table: Table) -> Steps:
 
 
 def _json_lines(table: Table, begin: int, end: int) -> Iterator[bytes]:
-    """Yield an object per row: its non-empty cells by column."""
+    """Yield a JSON object for each row from `begin` to `end`: its cells that are not empty, by column."""
     for row in table.rows[begin:end]:
         yield msgspec.json.encode({"depth": row.depth, **_values(table, row)}) + b"\n"
 

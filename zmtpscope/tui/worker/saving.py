@@ -1,4 +1,4 @@
-"""Saving files step by step. An incomplete file is removed."""
+"""Write files step by step. If writing is cancelled or fails, the incomplete file is removed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CannotSave(CannotAnswer):
 
 
 class Saving:
-    """A file being written; `total` is the amount of work."""
+    """A file that is being written, step by step. `total` is the amount of work (rows or octets)."""
 
     def __init__(self, path: Path, total: int, steps: Steps) -> None:
         self._steps = steps
@@ -56,7 +56,8 @@ def sentence_of(error: Exception) -> str:
 
 
 def target_of(text: str, endings: Collection[str]) -> Path:
-    """Return the path for a typed text, with ~ expanded. Raises `CannotSave`."""
+    """Return the path that a user typed, with ~ expanded. Raises `CannotSave` if the file name has none of the
+    `endings`."""
     if not text.strip():
         raise CannotSave("name a file to write")
     try:
@@ -71,9 +72,9 @@ def target_of(text: str, endings: Collection[str]) -> Path:
 
 
 def is_free(path: Path, sources: Iterable[str | None], *, force: bool) -> bool:
-    """Whether a file may be written: False if it exists without `force`.
+    """Whether a file may be written: False if it exists and `force` is false.
 
-    Raises `CannotSave` if it is not writable, or one of the captures `sources`.
+    Raises `CannotSave` if it cannot be written, or is one of the captures `sources`.
     """
     if path.is_dir():
         raise CannotSave(f"{path}: is a directory; name a file in it")

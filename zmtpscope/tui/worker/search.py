@@ -24,7 +24,8 @@ _HEX = re.compile(r"0x((?:[0-9A-Fa-f]{2})+)")
 
 
 def filter_of(sought: str) -> Filter:
-    """Return the filter of a search. Raises `FilterError` for an invalid regular expression."""
+    """Return the filter that matches the text that a user searches. Raises `FilterError` for an invalid regular
+    expression."""
     names: Sequence[str] = FIELDS
     operator, value = "contains", quoted(sought.encode("utf-8", "surrogateescape"))
     if match := _HEX.fullmatch(sought.replace(" ", "")):
@@ -38,7 +39,7 @@ def filter_of(sought: str) -> Filter:
 
 
 class Search:
-    """Searches the rows `numbers` after `place`, or backwards before it. Raises `FilterError`."""
+    """A search among the rows `numbers`, after the position `place`, or backwards before it. Raises `FilterError`."""
 
     def __init__(self, store: Store, numbers: Int64, sought: str, place: int, *, forward: bool) -> None:
         self._store = store

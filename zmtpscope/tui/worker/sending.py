@@ -1,4 +1,4 @@
-"""Socket, endpoint and parts that send a message again."""
+"""Find the socket, endpoint and parts with which a captured message can be sent again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SUBSCRIPTIONS = {"SUBSCRIBE": ("topic", "SUB"), "JOIN": ("group", "DISH")}
 
 
 class Sending(NamedTuple):
-    """A socket and the parts to send. Without `parts`, it subscribes to `topics`."""
+    """A socket, and the parts of the message to send. If there are no `parts`, it subscribes to `topics`."""
 
     socket_type: str
     listens: bool
@@ -43,7 +43,7 @@ class Sending(NamedTuple):
 
     @property
     def endpoint(self) -> str:
-        """The endpoint as libzmq writes it."""
+        """The endpoint as libzmq writes it: `tcp://10.0.0.1:5555`."""
         return f"tcp://{host_port(self.host, self.port)}"
 
 
@@ -109,7 +109,7 @@ def _placed(
     parts: tuple[bytes, ...],
     topics: tuple[bytes, ...] = (),
 ) -> Sending:
-    """Return a stand-in for the sender, which connects or binds as it did."""
+    """Return a socket in place of the sender of a record: it connects or binds as the sender did."""
     listens = values["side"] != OPENER
     end = "src" if listens else "dst"
     needed = None if mechanism in (None, "NULL") else mechanism

@@ -1,4 +1,4 @@
-"""Announced socket types and identities, a few octets per connection."""
+"""The socket types and identities that sides of connections announced, in a few octets per connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_CONNECTIONS = 100
 
 
 class Sides:
-    """Keeps the last announcement of each side of each connection."""
+    """Stores what each side of each connection announced last."""
 
     def __init__(self) -> None:
         self._announced: list[tuple[str | None, str | None]] = [(None, None)]
@@ -57,10 +57,10 @@ class Sides:
         return found
 
     def name(self, conn: int | None, side: int, socket_type: str | None, address: str, port: int | None) -> str:
-        """Return a short, safe name of a side: identity, type, and its port if it was connected to; otherwise the
-        address.
+        """Return a short name of a side without control characters: identity and type, with the port of a listener;
+        otherwise its address.
 
-        `socket_type` applies if the side announced none.
+        `socket_type` is used if the side announced none.
         """
         announced, identity = self.announced(conn, side)
         words = name_and_type(announced or socket_type, identity)

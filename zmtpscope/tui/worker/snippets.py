@@ -1,4 +1,4 @@
-"""A record as text to paste: line, JSON, octets, or a command or program that sends it."""
+"""A record as text to paste: its line, JSON, octets, or a command or program that sends it again."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ OCTET_FORMS: dict[str, Callable[[bytes], str]] = {"hex": as_hex, "base64": as_ba
 
 
 def text_as(form: str, store: Store, sides: Sides, number: int) -> str:
-    """Return a record in one of `FORMS`. Raises `CannotAnswer`."""
+    """Return a record as text in the format `form`, one of `FORMS`. Raises `CannotAnswer`."""
     length = store.row(number).get("length") or 0
     if length > MAX_OCTETS and form != "line":
         raise CannotAnswer(f"it has {length:,} octets, and at most {MAX_OCTETS:,} are copied -> save it as a file")
@@ -66,7 +66,7 @@ def text_as(form: str, store: Store, sides: Sides, number: int) -> str:
 
 
 def _line(store: Store, sides: Sides, number: int) -> str:
-    """Return the line of a record, with both addresses, since it has no context."""
+    """Return the line of a record as `read --wide` prints it, with both addresses."""
     lines = TextLines(Look(Clock("r", lambda: store.first_time), wide=True, chat=True), store.options)
     return "".join(line for _, line in lines.lines_in_order(store.batch([number]))).rstrip("\n")
 
@@ -97,7 +97,7 @@ def _cat(store: Store, sides: Sides, number: int) -> str:
 
 
 def cat_arguments(sending: Sending) -> list[str]:
-    """Return the `zmtpscope cat` command (docs/cat.md) of a message, as printable ASCII words."""
+    """Return the words of a `zmtpscope cat` command (docs/cat.md) that sends a message, in printable ASCII."""
     words = ["zmtpscope", "cat", sending.socket_type.lower(), sending.endpoint]
     if sending.listens:
         words.append("--bind")
@@ -116,12 +116,12 @@ def cat_arguments(sending: Sending) -> list[str]:
 
 
 def _is_plain(part: bytes) -> bool:
-    """Whether a part reads the same in all notations of `zmtpscope cat`."""
+    """Whether `zmtpscope cat` reads a part in the same way as an argument, a file name or a line."""
     return all(octet in PRINTABLE and octet != ord("\\") for octet in part) and not part.startswith(b"@")
 
 
 def escaped(octets: bytes) -> str:
-    """Return octets as a `text` (`zmtpscope.records`) in printable ASCII."""
+    """Return octets as printable ASCII in the format `text` of records, with \\xNN for other octets."""
     return "".join(chr(each) if each in PRINTABLE and each != ord("\\") else f"\\x{each:02x}" for each in octets)
 
 
@@ -130,7 +130,7 @@ def _pyzmq(store: Store, sides: Sides, number: int) -> str:
 
 
 def pyzmq_lines(sending: Sending) -> Iterator[str]:
-    """Yield a program that sends a message again."""
+    """Yield the lines of a pyzmq program that sends a message again."""
     is_published = sending.listens and sending.socket_type in ("PUB", "XPUB", "RADIO")
     if is_published:
         yield "import time"

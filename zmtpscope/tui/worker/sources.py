@@ -1,4 +1,4 @@
-"""The sources of octets of a record: tabs of the bytes pane."""
+"""The sources of octets of a record (packet, stream, unpacked ...): each is a tab in the pane of octets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKET = -1
 
 @dataclass(slots=True)
 class _Part:
-    """A growing source. `kind` is its number in records."""
+    """A source while octets are added to it. `kind` is the number of the source in records."""
 
     kind: int
     title: str
@@ -50,7 +50,7 @@ class _Part:
 
 
 class Sources:
-    """The octets of a record's units, in order. Adjacent units share a source."""
+    """Collects the octets of the units of a record, in order. Adjacent units are in one source."""
 
     def __init__(self) -> None:
         self._parts: list[_Part] = []

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class ViewKind(NamedTuple):
-    """A view: the class `NameView` in the module of its name. `key` opens it, `meaning` describes it, and `short` is
-    its title on a narrow screen.
+    """The declaration of a view: the class `NameView` in the module with its name.
 
-    Modules are imported when opened, which shows rows a fifth sooner.
+    `key` opens it, `meaning` describes it, and `short` is its title on a narrow screen. A module is imported only when
+    its view is opened, so that the first rows appear sooner.
     """
 
     key: str
@@ -37,7 +37,7 @@ class ViewKind(NamedTuple):
         return self.title.lower()
 
     def of(self, what: Store | Derived) -> Any:
-        """Return this view of a store or of derived data."""
+        """Return a view object that counts the records of a store, or uses derived data."""
         module = import_module(f"zmtpscope.tui.worker.views.{self.name}")
         return getattr(module, f"{self.name.capitalize()}View")(what)
 

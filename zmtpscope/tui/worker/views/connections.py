@@ -58,7 +58,7 @@ COLUMNS = (
 
 @dataclass(slots=True)
 class Counted:
-    """The handshake and the end of one connection."""
+    """What the view shows about one connection: handshake, version, and how it ended."""
 
     known: KnownConnection
     start_ns: int
@@ -80,7 +80,7 @@ class Counted:
 
 
 class ConnectionsView(CountingView):
-    """One line per connection, by first packet, with handshake and end below."""
+    """A row per connection, in order of first packet, with rows for handshake and end below it."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -207,7 +207,7 @@ class ConnectionsView(CountingView):
             yield _sentence(f"record {row.record}", sentence, f"conn == {conn}", row.record)
 
     def _values(self, number: int) -> dict[str, Any]:
-        """Return the fields of a record, with secrets starred."""
+        """Return the fields of a record, with stars in place of secrets."""
         return record_values(self.store.batch([number], octets=False).records[0], self.store.options)
 
 

@@ -1,4 +1,4 @@
-"""Data derived from records; views share it."""
+"""Data that is derived from records: requests, subscriptions, diagnoses. Several views share it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ MAX_FOUND = 10_000
 
 
 class Derived(Counter):
-    """Data derived from the records of a store, all or filtered.
+    """Data derived from all records of a store, or from the records that match a filter.
 
-    Derivation is incremental; `knowledge` is built on demand.
+    New records are added in steps. `knowledge`, for rules, is built when needed.
     """
 
     step_rows = 2048  # reading these from a store makes record objects, some microseconds each
@@ -63,7 +63,7 @@ class Derived(Counter):
         """Time of the next search while the store grows."""
 
     def feed(self, step: Step) -> None:
-        """Begin to derive data from the next records; `work` continues."""
+        """Begin to derive data from the next records; `work` continues until they are processed."""
         self._go_on(math.inf)
         self._deriving = self._derive(step)
         self._go_on(STEP_SECONDS)
@@ -103,20 +103,21 @@ class Derived(Counter):
 
     @property
     def summary(self) -> str | None:
-        """Number of diagnoses by severity as text, worst first; None before the first search."""
+        """The number of diagnoses by severity as text, worst first; None before the first search for diagnoses."""
         if self.diagnoses is None:
             return None
         counts = Counts[str](each.diagnosis.severity for each in self.diagnoses)
         return severities_in_words({severity: counts[severity] for severity in SEVERITIES if counts[severity]})
 
     def has_work(self, *, is_last: bool) -> bool:
-        """Whether a step or search is in progress, or a search is due."""
+        """Whether `work` has something to do: records to process, or a search for diagnoses that runs or is due."""
         if self.is_busy:
             return True
         return not self._is_looked_through if is_last else time.monotonic() >= self.due
 
     def work(self) -> None:
-        """Continue the step, or run the next rule of the search. A search begins between blocks only."""
+        """Continue to process records, or run the next rule of the search. A search begins only between two blocks of
+        packets."""
         if self._deriving is not None:
             self._go_on(STEP_SECONDS)
             return
@@ -136,10 +137,8 @@ class Derived(Counter):
             self.due = time.monotonic() + max(INTERVAL, SHARE * self._seconds)
 
     def find(self, ref: str, near: int | None = None) -> int | None:
-        """Return the number of the record with this identity, or None.
-
-        The lookup starts at `near` or the last record.
-        """
+        """Return the number of the record with the id `ref`, or None. The search starts at record `near`, or at the
+        last one."""
         found = self._found.get(ref)
         if found is None:
             found = self.store.find(ref, self._near if near is None else near)

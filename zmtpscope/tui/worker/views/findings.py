@@ -1,4 +1,4 @@
-"""Findings by kind, with their records."""
+"""The view of findings: counts by id, with their records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Find = Callable[[str, int], int | None]
 
 @dataclass(slots=True)
 class Kind:
-    """All findings with the same id and severity."""
+    """All findings with the same id and severity: how often and when, and the record numbers of the first."""
 
     severity: str
     id: str
@@ -39,7 +39,7 @@ class Kind:
 
 
 class CountedFindings:
-    """Counts findings and returns a line per kind, with single findings below that link to records."""
+    """Counts findings, and returns a row for each id and severity, with rows below it that link to single findings."""
 
     def __init__(self, store: Store, find: Find) -> None:
         self._store = store
@@ -64,7 +64,7 @@ class CountedFindings:
         return ", ".join(f"{severity}: {counts[severity]:,}" for severity in SEVERITIES if counts[severity])
 
     def lines(self) -> list[Line]:
-        """Return a line per kind, worst first, then the most frequent."""
+        """Return a row for each id and severity, worst first, then the most frequent first."""
         kinds = sorted(self._kinds.values(), key=lambda kind: (SEVERITIES.index(kind.severity), -kind.times, kind.id))
         return list(map(self._line, kinds))
 
@@ -98,6 +98,6 @@ class CountedFindings:
         return Line(f"record {number}", cells, record=partial(self._evidence, number, values["refs"] or ()))
 
     def _evidence(self, number: int, references: tuple[str, ...]) -> int:
-        """Return the first record that a finding refers to, or its own."""
+        """Return the number of the first record to which a finding refers, or of the finding itself."""
         found = (self._find(reference, number) for reference in references)
         return next((place for place in found if place is not None), number)

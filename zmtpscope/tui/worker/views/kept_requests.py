@@ -1,4 +1,4 @@
-"""Selected requests of each connection: the ones without reply first, then the slowest."""
+"""Select the requests to list for each connection: first those without a reply, then the slowest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEPT = np.dtype([(name, np.int64) for name in (*NAMES, "near")])
 
 
 class KeptRequests:
-    """Selects requests from derived tables."""
+    """Selects requests from the derived `request` records, for each connection."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Kept] = {}
@@ -41,7 +41,7 @@ class KeptRequests:
         return conn_id in self._kept
 
     def take(self, table: DerivedTable, near: int) -> None:
-        """Select requests from a table that was derived from the records up to `near`."""
+        """Select requests from `table`, which was derived from the records up to number `near`."""
         if not isinstance(table, RequestTable):
             return
         conn_id = table.stream.conn_id

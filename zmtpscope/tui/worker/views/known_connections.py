@@ -1,4 +1,4 @@
-"""The peers of connections and their traffic, as learnt from records and messages."""
+"""The connections in the records of a view: names of their peers, and their traffic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TELLING = ("greeting", "command", "connection")
 
 
 class KnownConnection:
-    """A connection. `listener` is the side that accepted it."""
+    """A connection: peers and counts of messages. `listener` is the side that accepted it."""
 
     def __init__(self, stream: Stream) -> None:
         self.ends = ConnectionEnds(stream)
@@ -46,7 +46,7 @@ class KnownConnection:
         return self.ends.number
 
     def learn_of_record(self, values: Mapping[str, Any]) -> None:
-        """Learn from a greeting, a command or the record of the connection."""
+        """Store the facts about the peers that a greeting, a command or the record of the connection contains."""
         self._names = [None, None]
         if values["record"] == "connection":
             for side in (0, 1):
@@ -62,7 +62,7 @@ class KnownConnection:
                 self.ready_ns = max(values["ts_ns"], self.ready_ns or 0)
 
     def learn_of_messages(self, sender: Sender) -> None:
-        """Learn the version, and the types of sender and receiver."""
+        """Store the version, and the socket types of sender and receiver, from the sender of messages."""
         side = sender.stream.side or 0
         self.version = self.version or sender.version
         for each, socket_type in ((side, sender.socket_type), (1 - side, sender.peer_socket_type)):
@@ -73,12 +73,13 @@ class KnownConnection:
         return self.ends.socket_types[side] or self._types_of_messages[side]
 
     def address(self, side: int) -> str:
-        """Return the address of a side, with its port only if it accepts connections: other ports change each time."""
+        """Return the address of a side, with the port only if it listens, because the port of a client changes each
+        time."""
         address, port = self.ends.addresses[side]
         return host_port(address, port) if side == self.listener else str(address)
 
     def name(self, side: int) -> str:
-        """Return a safe name: `"worker-1" DEALER 10.0.0.2`, `PUB 10.0.0.1:5556`."""
+        """Return the name of a side without control characters: `"worker-1" DEALER 10.0.0.2`, `PUB 10.0.0.1:5556`."""
         name = self._names[side]
         if name is None:
             name = self._names[side] = self._name(side)
@@ -89,7 +90,7 @@ class KnownConnection:
 
 
 class KnownConnections:
-    """Connections by number, at most `most`."""
+    """All connections in the records of a view, by number, at most `most`."""
 
     def __init__(self, most: int = MAX_CONNECTIONS) -> None:
         self.most = most
@@ -106,21 +107,22 @@ class KnownConnections:
         return self._known.get(conn)
 
     def of_record(self, values: Mapping[str, Any]) -> KnownConnection | None:
-        """Return the connection of a record, updated by it. None for datagrams, and beyond the maximum."""
+        """Store the facts in a record, and return its connection; None for datagrams, and beyond the maximum."""
         known = self._of(values["conn"], lambda: Stream(*(values[name] for name in Stream._fields)))
         if known is not None and values["record"] in TELLING:
             known.learn_of_record(values)
         return known
 
     def of_sender(self, sender: Sender) -> KnownConnection | None:
-        """Return the connection of a sender, updated by it."""
+        """Store the facts about a sender of messages, and return its connection; None beyond the maximum."""
         known = self._of(sender.stream.conn, lambda: sender.stream)
         if known is not None:
             known.learn_of_messages(sender)
         return known
 
     def count(self, messages: CountedMessages) -> Iterator[tuple[KnownConnection, int, int]]:
-        """Count messages. Yields the connection of each sender, and the times of its first and last message (ns)."""
+        """Count messages by connection. Yield the connection of each sender, and the times (ns) of its first and last
+        message."""
         count = len(messages.senders)
         counts = np.bincount(messages.sender_of, minlength=count)
         by_sender = np.argsort(messages.sender_of, kind="stable")
@@ -146,7 +148,7 @@ class KnownConnections:
         return known
 
     def left_out(self) -> list[str]:
-        """Return a sentence about connections beyond the maximum."""
+        """Return a sentence about connections beyond the maximum, in a list; empty if there are none."""
         if not self._left_out:
             return []
         return [f"{counted(len(self._left_out), 'connection')} more than the {self.most} that are told apart"]

@@ -1,4 +1,4 @@
-"""The last value of a topic and its change, read on demand."""
+"""The last value of a topic, and how it differs from the previous one, read from the store when shown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SAME, CHANGED = "same", "changed"
 
 
 class LastValue(NamedTuple):
-    """The content of a message and its change, safe to print.
+    """The content of a message as text without control characters, and its change from the previous message.
 
     The change is `+0.3` for numbers, `price +0.3, state` for members that differ, otherwise `same` or `changed`. None
     without a previous message, or with missing octets.
@@ -39,14 +39,14 @@ class LastValue(NamedTuple):
 
 
 class LastValues:
-    """Reads values in bulk and caches requested ones."""
+    """Reads the last values of several topics at once, and caches them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._read: dict[tuple[int, int], LastValue] = {}
 
     def read(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Read the values of pairs: numbers of a message and of the previous one (negative: none)."""
+        """Read the values of pairs of record numbers: a message and the previous one (negative: there is none)."""
         wanted = set(pairs)
         self._read = {pair: value for pair, value in self._read.items() if pair in wanted}
         missing = wanted - self._read.keys()
@@ -59,7 +59,7 @@ class LastValues:
         return self._read[pair]
 
     def _runs(self, numbers: set[int]) -> dict[int, MessageTable]:
-        """Return each message as a table of its own."""
+        """Return, by record number, each message as a table with one row."""
         if not numbers:
             return {}
         columns = MessageColumns.of(self._store.batch(sorted(numbers)), self._store.options)
@@ -71,7 +71,7 @@ def _text(run: MessageTable) -> str:
 
 
 def _content(run: MessageTable) -> list[bytes | None]:
-    """Return the frames after addresses and topic, None for frames with missing octets."""
+    """Return the frames of a message after addresses and topic; None for a frame with missing octets."""
     first, last = int(content_frames(run)[0]), int(run.last[0])
     heads = [(run.head(frame), int(run.sizes[frame])) for frame in range(first, last + 1)]
     return [octets if octets is not None and len(octets) == size else None for octets, size in heads]
@@ -95,7 +95,7 @@ def _members(run: MessageTable) -> dict[str, Any]:
 
 
 def members_changed(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """Return the common members that differ, numbers with their difference."""
+    """Describe the members that both objects have and that differ: `price +0.3, state`."""
     words = []
     for name, value in new.items():
         if name in old and old[name] != value:

@@ -39,7 +39,8 @@ ARROWS = {(True, False): "──→", (False, True): "←──", (True, True): 
 
 
 class Between(NamedTuple):
-    """Totals of connections between a bound peer and its clients, as (from bound, from clients)."""
+    """Totals of the connections between a listening peer and its clients. Each pair counts (from the listener, from the
+    clients)."""
 
     connections: Sequence[KnownConnection]
     messages: tuple[int, int]
@@ -48,7 +49,7 @@ class Between(NamedTuple):
 
 
 class MapView(CountingView):
-    """One line per bound endpoint, by octets, with clients and then connections below."""
+    """A row per endpoint, the most octets first, with its clients below, and their connections below these."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -179,7 +180,7 @@ def _values(name: str, flow: str, between: Between) -> dict[str, Any]:
 
 
 def percent(part: float) -> str:
-    """Format a share as `61%`. 0% and 100% are exact; near values are `<1%` and `>99%`."""
+    """Format a fraction as `61%`. Only exact values are `0%` and `100%`; near ones are `<1%` and `>99%`."""
     shown = f"{part:.0%}"
     if shown == "100%" and part < 1:
         return ">99%"
@@ -198,14 +199,14 @@ def _topics(topics: Collection[bytes]) -> str | None:
 
 
 def _types(types: Iterable[str | None], unknown: str, *, counts: bool = False) -> str:
-    """Return types as `SUB`, `DEALER, REQ`; with counts as `3 SUB`."""
+    """Return socket types as `SUB`, `DEALER, REQ`, or with their numbers (`counts`) as `3 SUB`."""
     found = Counter(safe_text(each)[:12] if each else unknown for each in types)
     words = [f"{count} {each}" if counts and count > 1 else each for each, count in sorted(found.items()) if each]
     return ", ".join(words)
 
 
 def _filter_of(between: Between) -> str:
-    """Return a filter for connections, or for their endpoint if there are too many."""
+    """Return a filter for the connections of a row, or for their endpoint if they are too many."""
     filter = one_of("conn", (known.number for known in between.connections))
     if len(filter) <= LONGEST_FILTER:
         return filter

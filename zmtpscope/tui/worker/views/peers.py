@@ -1,4 +1,4 @@
-"""The view of peers: connections, presence, and how connections ended."""
+"""The view of peers: their connections, when they were connected, and how their connections ended."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONNECTED, ENDED, AWAY = "█", "┃", "·"
 
 class PeersView(DerivedView):
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
-        """Return the peers, listening ones first."""
+        """Return a row for each peer, listening ones first."""
         shown_time = shown_times(self.store, wanted.time)
         columns = (
             Column("peer", "PEER", is_name=True),

@@ -19,7 +19,7 @@ MAX_CONNECTIONS = 100
 
 
 class ProblemsView(DerivedView):
-    """One line per cause, worst first, with linked evidence and consequences below. Findings are last."""
+    """A row per diagnosis, worst first, with rows for its evidence and consequences below. Findings are at the end."""
 
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
         shown_time = shown_times(self.store, wanted.time)
@@ -59,7 +59,7 @@ class ProblemsView(DerivedView):
         return Line(key, values, self._story(diagnosis), diagnosis.severity, children=children, time=first)
 
     def _story(self, diagnosis: Diagnosis) -> str:
-        """Return a filter for the records of the connections of a diagnosis, or ""."""
+        """Return a filter that selects all records of the connections of a diagnosis, or ""."""
         numbers = self._numbers
         found = [numbers.get(conn_id) for conn_id in diagnosis.conn_ids]
         found += [] if diagnosis.missed is None else [diagnosis.missed.conn]
@@ -83,7 +83,7 @@ class ProblemsView(DerivedView):
 
 
 def _missed(key: str, missed: MissedMessages) -> Iterator[Line]:
-    """Yield a line that links to missed messages, if a filter can express their topic."""
+    """Yield a row that links to the messages that a subscriber missed, if a filter can express their topic."""
     topic = None if missed.topic is None else comparison("topic", missed.topic)
     if missed.topic is None or topic is not None:
         times = f"ts_ns >= {missed.since_ns} and ts_ns < {missed.until_ns}"

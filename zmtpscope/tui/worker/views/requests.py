@@ -1,4 +1,4 @@
-"""The view of requests: pending and slow ones, with replies."""
+"""The view of requests: the ones without a reply, and the slowest ones with their replies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORDS = ("answered", "too late", "open", "no reply", "a reply to nobody", "not c
 
 
 class Asking(NamedTuple):
-    """The requests of a side, or its calls: requests of protocols with ids, such as zerorpc and MDP."""
+    """The requests of one side of a connection, or its calls in a protocol with ids, such as zerorpc or MDP."""
 
     connection: ObservedConnection
     asker: int
@@ -46,7 +46,7 @@ class Asking(NamedTuple):
 
     @property
     def listed(self) -> Sequence[ObservedRequest | OpenCall]:
-        """Waiting requests without a derived record: calls never have one."""
+        """Pending requests that have no derived record; calls never have one."""
         is_over = self.open_one == UNANSWERED
         return [each for each in self.waiting if not (is_over and isinstance(each, ObservedRequest))]
 
@@ -60,9 +60,9 @@ class Asking(NamedTuple):
 
 
 class RequestsView(DerivedView):
-    """One line per side with requests, sorted by missing replies, then slowest.
+    """A row per side that sends requests: most missing replies first, then the slowest.
 
-    Requests are below, and their replies below them, linked to records.
+    Rows for requests are below, and rows for their replies below these, linked to records.
     """
 
     def __init__(self, derived: Derived) -> None:
@@ -110,7 +110,8 @@ class RequestsView(DerivedView):
         return Line(key, values, f"conn == {connection.stream.conn}", style, children=children)
 
     def _longest(self, asking: Asking) -> int | None:
-        """Return the longest wait for a reply. Pending requests wait until the end of the connection or capture."""
+        """Return the longest time (ns) for which a request waited. A pending one waits until the end of its connection
+        or the capture."""
         connection, most = asking.connection, asking.latency.most
         waiting = [self._end(connection) - each.moment.ns for each in asking.waiting[:1]]
         return max([*waiting, *([] if most is None else [most])], default=None)
@@ -160,8 +161,8 @@ class RequestsView(DerivedView):
 
 
 def _asking(connection: ObservedConnection) -> Iterator[Asking]:
-    """Yield the requests of a connection, or the calls of its sides if nothing else distinguishes requests from
-    replies."""
+    """Yield the requests of each side of a connection; if requests cannot be distinguished from replies, the calls of
+    each side."""
     is_going_on, seen = connection.values is None, connection.requests
     if seen is not None:
         counts = seen.counts + Counter({OUTCOMES[OPEN]: seen.waiting_count if is_going_on else 0})

@@ -82,7 +82,7 @@ class StatisticsView(CountingView):
             self._count(messages)
 
     def _type_of(self, record: Record) -> tuple[str, str | None]:
-        """Return the record type, and the name of a command while there is room."""
+        """Return the record type, and for a command its name, as long as there is space for more rows."""
         key = record.type, record.values["name"] if record.type == "command" else None
         return key if key in self._types or len(self._types) < MAX_COMMANDS else (OTHER_COMMANDS, None)
 
@@ -115,7 +115,7 @@ class StatisticsView(CountingView):
     # -- showing -------------------------------------------------------------------------------------------------------
 
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
-        """Return a line for all messages, then headings with their lines."""
+        """Return a row for all messages, then headings with the rows of each group."""
         every_message = self._row_of(self._all, 1)
         lines = [
             self._line("all", "all messages", every_message, "", self._intervals),
@@ -152,7 +152,7 @@ class StatisticsView(CountingView):
         return Line(key, values, self._data(filter), children=children)
 
     def _data(self, filter: str) -> str:
-        """Return a filter without messages that subscribe."""
+        """Return `filter` with a condition that excludes messages that subscribe."""
         kinds = "kind in {data, encrypted}" if self._has_marked else "record == message"
         return every(filter, kinds)
 
@@ -210,7 +210,7 @@ class StatisticsView(CountingView):
 
 
 def _row(group: Group, key: Hashable) -> int:
-    """Return the row of a key, or the shared row without room."""
+    """Return the index of the row for a key; if there is no space for another row, that of the shared row."""
     is_known = key in group.rows or len(group) <= group.most
     return group.row(key) if is_known else OTHERS
 

@@ -1,4 +1,4 @@
-"""The subscribers of each publisher over all connections, and the states of subscriptions."""
+"""The subscribers of each publisher over all their connections, and the states of their subscriptions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LostTopic = tuple[str, bytes]
 
 
 class Cell(NamedTuple):
-    """The cell of a subscriber for a topic or publisher, sorted by `order`."""
+    """A cell of the table for a subscriber: its text and style, and the value by which it is sorted (`order`)."""
 
     order: tuple[int, int]
     text: str
@@ -54,7 +54,7 @@ class Cell(NamedTuple):
 
 @dataclass(slots=True)
 class Subscribing:
-    """The consecutive connections of a subscriber to one publisher."""
+    """The connections of one subscriber to one publisher, one after the other, with its subscriptions on each."""
 
     connections: list[Subscriber]
     by_topic: list[dict[bytes, ObservedSubscription]] = field(init=False)
@@ -68,7 +68,8 @@ class Subscribing:
         return self.connections[-1]
 
     def state(self, topic: bytes, lost: frozenset[LostTopic]) -> tuple[Subscriber, ObservedSubscription, str] | None:
-        """Return the last connection with a subscription to a topic, the subscription and its state."""
+        """Return the last connection with a subscription to a topic, that subscription, and its state as
+        text; or None."""
         place = next((place for place in reversed(range(len(self.by_topic))) if topic in self.by_topic[place]), None)
         if place is None:
             return None
@@ -85,7 +86,7 @@ class Subscribing:
         return connection, subscription, state
 
     def cell(self, topic: bytes, lost: frozenset[LostTopic]) -> Cell | None:
-        """Return the number of matched messages and the state of a subscription."""
+        """Return the cell of a topic: the number of messages that matched, and the state of the subscription."""
         found = self.state(topic, lost)
         if found is None:
             return None
@@ -97,7 +98,7 @@ class Subscribing:
         return Cell(order, ", ".join(filter(None, (count, state, late))), LOOKS.get(state, "warn" if late else ""))
 
     def presence(self, knowledge: Knowledge) -> Cell:
-        """Return whether the subscriber is connected, and whether it subscribed."""
+        """Return the cell of the publisher: whether the subscriber is connected, and whether it has subscribed."""
         times = len(self.connections) - 1
         words = ["came back" if times == 1 else f"came back {times} times"] if times else []
         if not self.last.connection.is_open:
@@ -114,9 +115,9 @@ class Subscribing:
 
 @dataclass(slots=True)
 class SubscribedPublisher:
-    """A publisher with its subscribers by key, and all topics, lost ones first.
+    """A publisher with its subscribers by key, and all topics to which they subscribed, lost ones first.
 
-    `conn` is set if it connects: its other connections cannot be recognised.
+    `conn` is set if the publisher connects, because its other connections cannot be recognised.
     """
 
     name: str
@@ -136,7 +137,7 @@ class SubscribedPublisher:
 
 
 class Subscribers(NamedTuple):
-    """Subscribers by key, ones with lost subscriptions first, and publishers; both in order of appearance."""
+    """All subscribers by key, first the ones with lost subscriptions, and all publishers, in order of appearance."""
 
     names: dict[str, str]
     publishers: list[SubscribedPublisher]
@@ -144,7 +145,7 @@ class Subscribers(NamedTuple):
 
 
 def subscribers_of(knowledge: Knowledge) -> Subscribers:
-    """Return all peers that subscribed, or have a subscribing type."""
+    """Return all peers that subscribed, or have a socket type that can subscribe."""
     found: dict[object, list[Subscriber]] = {}
     for connection in knowledge.connections:
         for side in (0, 1):
@@ -196,9 +197,9 @@ def _publisher(
 
 
 def _subscribing(connections: Sequence[Subscriber], keys: dict[Alike, str]) -> Iterator[tuple[str, Subscribing]]:
-    """Yield subscribers with their keys, which all publishers share (`keys`).
+    """Yield each subscriber of a publisher with its key. All publishers share `keys`.
 
-    Connections with the same `Alike` that overlap are separate subscribers.
+    Connections of equal clients (`Alike`) that overlap in time are separate subscribers.
     """
     alike: dict[Alike, list[Subscriber]] = {}
     for each in connections:
@@ -216,7 +217,8 @@ def _is_over(one: Subscriber, other: Subscriber) -> bool:
 
 
 def _names(clients: dict[str, Subscriber]) -> dict[str, str]:
-    """Return a name per subscriber: identity or address, with type and connection number where ambiguous."""
+    """Return a name for each subscriber: identity or address, and if several have the same, type and
+    connection number."""
     names = {key: name_of_subscriber(each) for key, each in clients.items()}
     if len(set(names.values())) < len(names):
         types = {key: safe_text(each.socket_type or "")[:LONGEST_TYPE] for key, each in clients.items()}

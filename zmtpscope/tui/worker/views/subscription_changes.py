@@ -1,4 +1,4 @@
-"""Subscriptions made and cancelled, by commands of ZMTP 3.1 or earlier messages."""
+"""Find subscriptions that were made or cancelled: by commands in ZMTP 3.1, by messages in earlier versions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Change(NamedTuple):
 
 
 def changes_of(step: Step, known: KnownConnections) -> Iterator[Change]:
-    """Yield the changes in a step, in order per connection; `known` learns from its records."""
+    """Yield the subscriptions made or cancelled in a step, in order for each connection. `known` stores the facts in
+    its records."""
     for number, record in step.records("greeting", "command", "connection"):
         values = record.values
         connection = known.of_record(values)

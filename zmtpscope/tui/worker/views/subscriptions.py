@@ -52,13 +52,11 @@ CHANGES = "name in {SUBSCRIBE, CANCEL, JOIN, LEAVE} or kind in {subscribe, cance
 
 
 class SubscriptionsView(DerivedView):
-    """One line per publisher with its topics below, and a column per subscriber.
-
-    Subscriptions below topics link to records.
-    """
+    """A row per publisher with its topics below, and a column per subscriber. Rows below a topic link to
+    subscriptions."""
 
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
-        """Return publishers with sorted topics, lost ones first."""
+        """Return the publishers with their topics, sorted, topics with lost subscriptions first."""
         self._shown_time = shown_times(self.store, wanted.time)
         found = subscribers_of(self.derived.knowledge)
         shown = dict(islice(found.names.items(), MAX_SUBSCRIBERS))
@@ -115,7 +113,7 @@ class SubscriptionsView(DerivedView):
     def _single(
         self, key: str, publisher: SubscribedPublisher, topic: bytes, lost: frozenset[LostTopic]
     ) -> Sequence[Line]:
-        """Return the subscriptions to a topic, by subscriber and time."""
+        """Return a row for each subscription to a topic, by subscriber and time."""
         made = [
             (of, subscription)
             for own in publisher.subscribers.values()
@@ -160,7 +158,7 @@ def _to(publisher: SubscribedPublisher) -> str:
 
 
 def _summary(found: Subscribers, others: int) -> Iterator[str]:
-    """Yield a summary, and the legend of the cells."""
+    """Yield the lines above the table: a summary, and the meaning of the words in its cells."""
     if not found.publishers:
         yield "no subscriber was seen"
         return

@@ -1,4 +1,4 @@
-"""Tables of views: columns format values, lines can be sorted and opened."""
+"""Make the tables of views: columns format values, and rows can be sorted and expanded."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ Value = Any
 
 
 class Column:
-    """A column.
+    """A column of a view. `shown` formats a value as text without control characters, `order` returns its sort key.
 
-    `shown` formats values as safe text, `order` is their sort key, `look` their style, "" for the row's. `settings` are
-    of `TableColumn`.
+    `look` returns its style, or "" for that of the row. `settings` are those of `TableColumn`.
     """
 
     def __init__(
@@ -43,9 +42,10 @@ class Column:
 
 @dataclass(slots=True)
 class Line:
-    """An unformatted row. `values` are by column name; other cells are empty.
+    """A row before formatting. `values` are by column name; other cells are empty.
 
-    `children` returns the lines below it, sorted with the table if `is_sorted`. `record` may be computed when shown.
+    `children` returns the rows below it, sorted with the table if `is_sorted`. `record` may be a function, which is
+    called when the row is shown.
     """
 
     key: str
@@ -70,10 +70,10 @@ def table_of(
     text: Sequence[str] = (),
     prepare: Callable[[Sequence[Line]], object] = len,
 ) -> Table:
-    """Return a table of the wanted rows.
+    """Return a table with the rows that `wanted` selects.
 
-    `lines` are in the order of the view; unless sorted, only shown ones are consumed. `prepare` is called with the
-    shown lines before they are formatted.
+    `lines` are in the order of the view; unless the table is sorted, only as many as shown are read. `prepare` is
+    called with the shown rows before they are formatted.
     """
     shown: list[ShownLine] = []
     for each in _shown(columns, lines, replace(wanted, containing=wanted.containing.casefold()), 0):
@@ -87,7 +87,7 @@ def table_of(
 
 
 class ShownLine(NamedTuple):
-    """A line of a table; `is_open` if its children are shown below it."""
+    """A row of a table with its depth in the tree. `is_open`: its children are shown below it."""
 
     line: Line
     depth: int
@@ -95,9 +95,10 @@ class ShownLine(NamedTuple):
 
 
 def _shown(columns: Sequence[Column], lines: Iterable[Line], wanted: Wanted, depth: int) -> Iterator[ShownLine]:
-    """Yield wanted lines, and the children of open ones.
+    """Yield the rows that `wanted` selects, and the children of expanded ones.
 
-    If children are like their parents, closed lines open for children with the wanted text.
+    If children are of the same kind as their parents, a collapsed row is expanded if a child contains the text that the
+    user searches.
     """
     for line in _sorted(columns, lines, wanted.sort):
         is_wanted = _contains(columns, line, wanted.containing)
@@ -116,7 +117,7 @@ def _shown(columns: Sequence[Column], lines: Iterable[Line], wanted: Wanted, dep
 
 
 def _contains(columns: Sequence[Column], line: Line, text: str) -> bool:
-    """Whether the line contains `text`. Values that need formatting are not searched."""
+    """Whether a row contains `text`. Numbers and times, which need formatting, are not searched."""
     if not text:
         return True
     values = ((column, line.values.get(column.name)) for column in columns)
@@ -161,9 +162,9 @@ def seconds(nanoseconds: int) -> str:
 
 
 def shown_times(store: Store, form: str) -> Callable[[int], str]:
-    """Return a formatter of times (ns since the epoch), in a format of `-t`.
+    """Return a function that formats times (ns since 1970), in a format of `-t`.
 
-    Seconds count from the first packet, or from the first record if that time is unknown.
+    Seconds count from the first packet, or from the first record if the time of that packet is unknown.
     """
     start = store.first_time
     if start is None:

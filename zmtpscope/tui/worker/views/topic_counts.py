@@ -27,7 +27,7 @@ the last one (ns), place of the topic in `topics`."""
 
 
 class Key(NamedTuple):
-    """The key of a row; its topic is cut to `LONGEST_TOPIC` octets."""
+    """The key of a row: topic, connection and sending side. The topic is cut to `LONGEST_TOPIC` octets."""
 
     topic: bytes | None
     conn: int
@@ -35,7 +35,8 @@ class Key(NamedTuple):
 
 
 class TopicCounts:
-    """Counts by row, with keys in `keys`."""
+    """The number of messages, octets and so on of each topic and sender, as columns. `keys` are the keys of
+    the rows."""
 
     def __init__(self, most: int = MAX_ROWS) -> None:
         self.most = most
@@ -55,19 +56,20 @@ class TopicCounts:
 
     @property
     def columns(self) -> Int64:
-        """Return an array with a line for `MESSAGES` and the others, and a column for each row."""
+        """Return an array with a line for each kind of count (`MESSAGES` and others), and a column for each row of the
+        view."""
         return self._columns[:, : len(self.keys)]
 
     def number(self, topic: bytes | None) -> int:
         return self._numbers[topic]
 
     def bars(self, rows: Int64) -> list[int]:
-        """Return the number of messages of `rows` in each period."""
+        """Return the number of messages of `rows` in each period of time, for a plot."""
         bars: list[int] = self._bars[rows].sum(axis=0)[: self.scale.bars_until(self.last_ns)].tolist()
         return bars
 
     def count(self, messages: CountedMessages, start: int | None) -> None:
-        """Count messages except subscribing ones. `start` is the time of the first packet."""
+        """Count messages, except messages that subscribe. `start` is the time (ns) of the first packet."""
         is_data: Bool = (messages.special & MARKED) == 0
         which = slice(None)
         if not is_data.all():
@@ -86,7 +88,7 @@ class TopicCounts:
         self._add(found, times, octets, numbers)
 
     def _rows_of(self, senders: list[Sender], sender_of: Int64, texts: list[bytes | None], topic_of: Int64) -> Int64:
-        """Return the row of each message, `NONE` when full."""
+        """Return the row of each message; `NONE` if there is no space for its row."""
         cells = sender_of * len(texts) + topic_of
         if len(senders) * len(texts) <= FEW_CELLS:
             different = np.flatnonzero(np.bincount(cells))

@@ -1,4 +1,4 @@
-"""Topics as a tree, by the separator of their levels."""
+"""Topics as a tree, by the separator of their levels, such as `.` or `/`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ MIN_SHARE = 0.5
 
 
 class Node(NamedTuple):
-    """A topic, or a group of topics with a `prefix` up to a separator. `label` lacks the parent's prefix."""
+    """A topic, or a group of topics that begin with `prefix`, which ends with a separator.
+
+    `label` is the name without the prefix of the parent.
+    """
 
     label: bytes
     prefix: bytes
@@ -27,7 +30,7 @@ class Node(NamedTuple):
 
 
 def separator_of(topics: Sequence[bytes]) -> bytes | None:
-    """Return the separator that most topics contain, with common parts before it, or None."""
+    """Return the separator that most topics contain after parts that several share, or None."""
     best, separator = 0, None
     for sign in SEPARATORS:
         having = [topic for topic in topics if sign in topic[:-1]]
@@ -38,9 +41,9 @@ def separator_of(topics: Sequence[bytes]) -> bytes | None:
 
 
 def nodes_of(topics: Sequence[bytes], separator: bytes | None, prefix: bytes = b"") -> list[Node]:
-    """Return the nodes of one level, from sorted topics that start with `prefix`.
+    """Return the nodes of one level of the tree, from sorted topics that start with `prefix`.
 
-    A group has several topics, and the longest prefix that they share.
+    A group contains several topics, and its prefix is the longest that they share.
     """
     if separator is None:
         return [Node(topic, topic, [topic]) for topic in topics]

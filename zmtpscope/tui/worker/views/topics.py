@@ -1,4 +1,4 @@
-"""The view of topics: number, rate and size of messages, and their last values."""
+"""The view of topics: number, rate and size of their messages, and their last values."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ Address = tuple[str | None, int | None]
 
 
 class Counted(NamedTuple):
-    """Counts of some topics, or of a topic on one connection; `rows` are rows of `TopicCounts`.
+    """The counts of one or several topics, or of a topic on one connection; `rows` are indexes in `TopicCounts`.
 
-    `pair` are the record numbers of the last two messages, `time` is the last time.
+    `pair` are the record numbers of the last two messages, and `time` is that of the last one.
     """
 
     topic: bytes | None
@@ -78,7 +78,7 @@ class Tree(NamedTuple):
 
 
 class Sums:
-    """Counts added up by topic; `by_topic` is the number of messages of each."""
+    """Counts summed over all senders of a topic; `by_topic` is the number of messages of each."""
 
     def __init__(self, counts: TopicCounts) -> None:
         self._counts = counts
@@ -112,7 +112,7 @@ class Sums:
 
 
 class TopicsView(CountingView):
-    """A tree of topics, with connections below topics sent on several."""
+    """A tree of topics. Below a topic that is sent on several connections are rows for these."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -136,7 +136,7 @@ class TopicsView(CountingView):
             self._counts.count(messages, self.store.first_time)
 
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
-        """Return the topics by name, then the messages without topic."""
+        """Return the rows of topics by name, then a row for messages without a topic."""
         if len(self._counts.topics) != self._tree.topics_then:
             self._tree = Tree.of(self._counts.topics)
         sums = Sums(self._counts)
@@ -180,7 +180,7 @@ class TopicsView(CountingView):
         return f"{len(names)} senders" if len(names) > 1 else next(iter(names), "")
 
     def _subscribers(self, counted: Counted) -> int:
-        """Return the number of connections that ever subscribed to a topic at its senders."""
+        """Return on how many connections of its senders a topic was ever subscribed to."""
         assert counted.topic is not None
         senders = {connection.ends.addresses[side] for connection, side in self._sides(counted)}
         return sum(self._holders[sender].count(counted.topic) for sender in senders if sender in self._holders)
@@ -209,7 +209,7 @@ class TopicsView(CountingView):
     # -- lines ---------------------------------------------------------------------------------------------------------
 
     def _lines(self, nodes: Sequence[Node], sums: Sums) -> Iterator[Line]:
-        """Yield the lines of one level; if there are too many, the ones with most messages."""
+        """Yield the rows of one level of the tree; if there are too many, the ones with most messages."""
         shown = nodes
         if len(nodes) > MAX_LINES:
             messages = np.array([sums.messages(node.topics) for node in nodes])

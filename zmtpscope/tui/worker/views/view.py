@@ -1,4 +1,4 @@
-"""Base classes of views, and steps of records."""
+"""Base classes of views, and the steps in which they count records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zmtpscope.tui.requests import Table, Wanted
 
 
 class Step:
-    """The next records to count: `rows` are ascending record numbers, and `batch` contains the records."""
+    """The next records for a view to count: their ascending numbers `rows`, and a `batch` that contains them."""
 
     def __init__(self, store: Store, rows: Int64 | range, batch: Batch | None = None) -> None:
         self.store = store
@@ -38,15 +38,16 @@ AS_IT_IS = Wanted()
 
 
 class View(ABC):
-    """A table of counted or derived data."""
+    """A view: a table of counts or of derived data."""
 
     @abstractmethod
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
-        """Return the rows as wanted."""
+        """Return the rows of the view that `wanted` selects, sorted as it requests."""
 
 
 class Counter(ABC):
-    """Counts records of a store, all or filtered. The result does not depend on the steps."""
+    """A view that counts records of a store: all, or those that match a filter. The division into steps does not change
+    the result."""
 
     step_rows = 8192
 
@@ -56,7 +57,7 @@ class Counter(ABC):
 
     @property
     def is_busy(self) -> bool:
-        """Whether work is in progress, so that no records may be fed."""
+        """Whether `work` has not finished, so that `feed` must not be called."""
         return False
 
     def has_work(self, *, is_last: bool) -> bool:
@@ -64,7 +65,7 @@ class Counter(ABC):
         return False
 
     def work(self) -> None:  # noqa: B027 - most have nothing more to do
-        """Do one step of work."""
+        """Do a part of the work that `feed` left, which takes about one step."""
 
 
 class CountingView(View, Counter):

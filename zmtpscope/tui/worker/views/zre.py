@@ -32,7 +32,7 @@ SHOWN = 6
 
 @dataclass(slots=True)
 class Node:
-    """A node. `groups` are its present groups."""
+    """A ZRE node. `groups` are the groups of which it is a member now."""
 
     uuid: str
     name: str | None = None
@@ -60,7 +60,7 @@ Kind = TypeVar("Kind", Node, Group)
 
 
 class ZreView(CountingView):
-    """Nodes by name, with beacons and discovered nodes below, and groups."""
+    """A row per ZRE node, by name, with rows for beacons and discovered nodes below it; then a row per group."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -131,7 +131,8 @@ class ZreView(CountingView):
         return self._of(self._nodes, uuid, Node, MAX_NODES, time)
 
     def _of(self, kinds: dict[str, Kind], name: Any, new: Callable[[str], Kind], most: int, time: int) -> Kind | None:
-        """Return the node or group of this name; None without name or when full."""
+        """Return the node or group with this name, created by `new` if necessary; None without a name, or when there
+        are `most`."""
         if not isinstance(name, str):
             return None
         if name not in kinds:
@@ -215,5 +216,5 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _text(value: str) -> str:
-    """Quote a part of a payload for a filter."""
+    """Quote a text of a payload, for use in a filter."""
     return quoted_text(to_text(value.encode("utf-8", "surrogatepass")))
