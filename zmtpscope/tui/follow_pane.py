@@ -49,7 +49,7 @@ class FollowPane(RecordsPane):
         yield from super().compose()
 
     def on_mount(self) -> None:
-        """Open no list yet: `restore` does it when the view is shown."""
+        """Open no list when the pane is created; `restore` opens one when the pane is shown."""
 
     @property
     def snapshot(self) -> Followed:

@@ -132,5 +132,5 @@ class Trend:
             self.size *= 2
 
     def typical(self) -> list[int]:
-        """Return the geometric mean of each complete group (ns)."""
+        """Return the typical duration (ns), the geometric mean, of each complete group of successive durations."""
         return [round(2 ** (total / self.size)) for total in self.groups]

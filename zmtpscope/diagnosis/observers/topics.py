@@ -158,7 +158,7 @@ class PublishedTopics:
         """Count the messages of one sender by topic, and also the messages that no subscription matches.
 
         `matching_of` finds the subscriptions of a topic (None: there was no subscription yet). `room` limits the
-        memory.
+        memory, which is counted for the connection `of`.
         """
         for key, rows, octets, complete, times in by_topic(run, self.latest_ns):
             count, last_ns = len(times), int(times[-1])

@@ -441,7 +441,7 @@ TABLE = (
         "error",
         "A connection is closed because of a frame",
         "A side closed the connection within a second after it received a frame that violates the protocol. libzmq "
-        "behaves like this. The frame is inferred as the reason from the time.",
+        "behaves like this. The capture shows only the time, not the reason, so the frame is a conclusion.",
         "The receiver of the frame stays connected for more than a second.",
         _violating_frame,
         ("reconnect-storm", "peer-departed"),

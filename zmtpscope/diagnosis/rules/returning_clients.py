@@ -34,7 +34,7 @@ RESTART_HINT = "if that program should stay connected, see in its log whether it
 
 
 def _returning(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose each client and endpoint where it happens."""
+    """Diagnose each client that closes its connections to an endpoint and connects again, many times."""
     left = (each for each in disconnects(knowledge) if not each.by_listener and each.replaced_ns is None)
     clients = grouped(((each.connection.ends, each.connection.client.identity), each) for each in left)
     for same in clients.values():

@@ -119,9 +119,9 @@ def compile_filters(text: str, link_types: Iterable[int], snap_length: int) -> d
 
 
 def programs(text: str, snap_length: int) -> dict[int, Program]:
-    """Compile a filter for the link types of interfaces; an empty filter has no programs.
+    """Compile a filter for each link type that interfaces of this machine can have; return the programs by link type.
 
-    Raises `CaptureFilterError`.
+    An empty filter needs no programs. Raises `CaptureFilterError`.
     """
     return dict(compile_filters(text, (ETHERNET, RAW_IP), snap_length)) if text.strip() else {}
 
