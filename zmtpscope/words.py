@@ -40,7 +40,7 @@ def listed(names: Sequence[str], most: int) -> str:
 
 
 def duration(nanoseconds: int) -> str:
-    """Format the absolute value of a duration: `3.0 s`, `0.2 ms` or `1.4 us`."""
+    """Format the absolute value of a duration in nanoseconds: `3.0 s`, `0.2 ms` or `1.4 us`."""
     length = abs(nanoseconds)
     if length < SHORT:
         return f"{length / 1e3:.3g} us"

@@ -121,9 +121,10 @@ def open_captures(paths: Sequence[str], *, packet_limit: int | None = None, bloc
 
 
 def read_packets(paths: Sequence[str], *, block_size: int = BLOCK_SIZE) -> Iterator[PacketBlock]:
-    """Yield the packets of capture files, in the order and with the references of `open_captures`.
+    """Yield the packets of capture files in blocks of about `block_size` octets, merged in time order.
 
-    Packets after damage in a file are left out. Raises `CaptureError` as `open_captures` does.
+    Packets after damage in a file are left out. Raises `CaptureError` if a path is missing, unreadable or not a
+    capture.
     """
     yield from read_merged(find_files(paths), block_size, FileReports(statistics=[]))
 
@@ -146,8 +147,8 @@ def follow_captures(
 ) -> Captures:
     """Read the capture files of `follow` while another process is still writing them.
 
-    When no octets arrive, blocks without segments are yielded, so that the caller can act on the time. Iterating raises
-    `CaptureError`.
+    `packet_limit`: stop after so many packets. When no octets arrive, blocks without segments are yielded, so that the
+    caller can act on the time. Iterating raises `CaptureError`.
     """
     names: list[str | None] = []
     return Captures(names, partial(read_followed, follow, names, block_size), packet_limit, follow)

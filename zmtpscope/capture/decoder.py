@@ -170,7 +170,7 @@ class Decoder:
         raise Undecodable("headers nested too deep")
 
     def _read_ipv4(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
-        """Parse an IPv4 header; return (protocol, addresses, octets, payload start, payload end).
+        """Parse the IPv4 header at index `at`; return (protocol, addresses, octets, payload start, payload end).
 
         The payload end is the announced one, and may be beyond the captured octets.
         """
@@ -189,7 +189,10 @@ class Decoder:
         return protocol, addresses, octets, at, end
 
     def _read_ipv6(self, octets: bytes, at: int) -> tuple[int, bytes, bytes, int, int]:
-        """Parse an IPv6 header with extensions; return (protocol, addresses, octets, payload start, payload end)."""
+        """Parse the IPv6 header at index `at`, with extensions.
+
+        Returns (protocol, addresses, octets, payload start, payload end).
+        """
         version, length, following, self.hops, addresses = _ipv6(octets, at)
         if version >> 4 != 6:
             raise Undecodable("IP header lies")
@@ -250,7 +253,10 @@ class Decoder:
         return Segment(addresses + ports, sequence, acknowledgment, flags, *place, cut, hops)
 
     def _unreachable(self, protocol: int, octets: bytes, at: int) -> Segment:
-        """Return an ICMP error about a TCP segment as a segment, in the direction of the error."""
+        """Return an ICMP error about a TCP segment as a segment, in the direction of the error.
+
+        The ICMP header is at index `at`; `protocol` is ICMP or ICMPv6.
+        """
         reason = REASONS.get((protocol, octets[at]), {}).get(octets[at + 1])
         quoted = at + ICMP_HEADER
         if reason is None or quoted >= len(octets):

@@ -233,7 +233,7 @@ class FollowedSource(Source):
         return 0
 
     def _pipe_look(self, size: int, seconds: float) -> bytes:
-        """Return the octets of a pipe that arrive within `seconds` after the first one."""
+        """Return at most `size` octets of a pipe that arrive within `seconds` after the first one."""
         if self._poll is None:
             return self._read_now(size)
         if not self._poll.poll(0 if self._end is not None else IDLE_PAUSE * 1000):

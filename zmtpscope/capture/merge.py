@@ -159,7 +159,7 @@ def _octets(packets: PacketBlock) -> int:
 
 
 def _merged(parts: list[Part], block_size: int) -> Iterator[PacketBlock]:
-    """Yield the packets of `parts` in order.
+    """Yield the packets of `parts` in order, in blocks of about `block_size` octets.
 
     Small parts share a block; large ones are split into blocks that contain only their own octets.
     """

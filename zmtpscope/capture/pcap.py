@@ -87,8 +87,8 @@ def read_pcap(source: Source, block_size: int) -> Iterator[PacketBlock]:
 def records(data: bytes, position: int, order: str, unit: int, header: int, room: int) -> tuple[NDArray[np.int64], int]:
     """Return starts, stops, missing octets and times of at most `room` records, and the index of the next record.
 
-    Reads from index `position` on, and stops before a record that is incomplete or larger than `LARGEST_PACKET`. The
-    other parameters are fields of `Header`.
+    Reads from index `position` on, and stops before a record that is incomplete or larger than `LARGEST_PACKET`.
+    `order`: byte order; `unit`: nanoseconds per fraction unit; `header`: size of a record header.
     """
     read = Struct(order + "4I").unpack_from
     found: list[tuple[int, ...]] = []

@@ -64,9 +64,10 @@ class Interface(NamedTuple):
         return min(max(ticks * self.unit // self.divisor + self.offset, 0), LATEST)
 
     def end_time(self, ticks: int, last: int) -> int | None:
-        """Return the time of an isb_endtime option, or None if it is before `last`, the time of the previous packet.
+        """Convert the time stamp of an isb_endtime option to nanoseconds since the epoch.
 
-        dumpcap writes microseconds there, regardless of the interface's clock.
+        None if it is before `last`, the time of the previous packet. dumpcap writes microseconds there, regardless of
+        the interface's clock.
         """
         times = self.time(ticks), ticks * MICROSECOND + self.offset
         return next((time for time in times if last <= time < LATEST), None)
@@ -355,9 +356,9 @@ def packet_blocks(
 ) -> tuple[NDArray[np.int64], int]:
     """Return at most `room` plain Enhanced Packet Blocks as columns, and the index of the next block.
 
-    A plain block is complete, has valid lengths, an interface whose clock is in `units`, and reports no lost packets.
-    `links` and `units` are link type and clock unit of each interface of the section; `first_interface` is the index of
-    its first interface in the file.
+    Reads from index `position` on. A plain block is complete, has valid lengths, an interface whose clock is in
+    `units`, and reports no lost packets. `links` and `units` are link type and clock unit of each interface of the
+    section; `first_interface` is the index of its first interface in the file.
     """
     read, least = Struct(order + "IIIIIII").unpack_from, SMALLEST[PACKET]
     found: list[tuple[int, ...]] = []

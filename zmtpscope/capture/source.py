@@ -134,7 +134,7 @@ class Source:
         return octets
 
     def read_raw(self, size: int) -> bytes:
-        """Return octets of the file before decompression."""
+        """Return at most `size` octets of the file before decompression."""
         if self._ahead:
             octets, self._ahead = self._ahead[:size], self._ahead[size:]
             return octets
@@ -142,7 +142,7 @@ class Source:
         return self._gather(octets, size, GATHER_SECONDS) if self._poll and 0 < len(octets) < size else octets
 
     def _read_now(self, size: int) -> bytes:
-        """Return the octets of one system call; none at and after the end of the file."""
+        """Return at most `size` octets from one system call; none at and after the end of the file."""
         while self.damage is None and not self._ended:
             try:
                 if self._open_files is not None:
@@ -306,7 +306,7 @@ class Gzip:
                 return octets
 
     def _up_to_damage(self, member: zlib._Decompress, size: int) -> bytes:
-        """Return the octets before damage in a gzip member, or raise the error if there are none."""
+        """Decompress at most `size` octets of a gzip member, up to its damage. Raises the error if there are none."""
         octets, step = b"", len(self._input)
         while self._input and len(octets) < size:
             before = member.copy()
@@ -411,7 +411,7 @@ def open_descriptor(path: str) -> tuple[int, bool]:
 
 
 def is_readable(descriptor: int) -> bool:
-    """Whether a read would return at once; True if this system cannot tell."""
+    """Whether a read of this descriptor would return at once; True if this system cannot tell."""
     if not hasattr(select, "poll"):
         return True
     poll = select.poll()

@@ -74,7 +74,7 @@ class FileStatistics:
     set_back: SetBack | None = None
 
     def interface(self, section: int, number: int, name: str) -> InterfaceStatistics:
-        """Return the statistics of an interface, created if necessary.
+        """Return the statistics of an interface, given by section and number; created if necessary.
 
         Above the maximum number of interfaces, the returned object is discarded.
         """

@@ -37,10 +37,10 @@ class Stream(NamedTuple):
 
 
 def stream_of(key: bytes, began: int, incarnation: int, number: int | None, transport: str = "") -> Stream:
-    """Return the fields for side 0 of a connection.
+    """Return the fields of records for side 0 of a connection.
 
-    `key` contains both addresses and ports. `conn_id` is a hash of them, of `began` (the time of the first packet), and
-    of `incarnation` if it is not 0.
+    `key` contains both addresses and ports, `number` is that of the connection. `conn_id` is a hash of addresses and
+    ports, of `began` (the time of the first packet), and of `incarnation` if it is not 0.
     """
     (here, port), (there, other) = ends_of(key)
     identity = f"{transport}{here} {port} {there} {other} {began}{f' {incarnation}' * (incarnation > 0)}"

@@ -87,7 +87,10 @@ class Multicasts:
             self.sent[group].count += 1
 
     def finish(self, ordinal: int) -> None:
-        """Report groups that no host joined, if a host joined a similar group to which no host sends."""
+        """Report groups that no host joined, if a host joined a similar group to which no host sends.
+
+        `ordinal` is the end of the capture, by which records are sorted.
+        """
         if max(len(self.known), len(self.used)) >= MAX_GROUPS:
             return
         for group, sent in self.sent.items():

@@ -27,7 +27,7 @@ ROW = 16
 def tree_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
     """Yield a line for each field of a record, with value and stream offsets (both included).
 
-    The first line names the packets of the record.
+    The first line names the packets of the record. Secrets are masked unless `show_secrets`.
     """
     secrets = [] if show_secrets else secret_spans(detail.tree)
     lines = _node_lines(detail.tree, INDENT, secrets)
@@ -72,7 +72,7 @@ def value_text(node: FieldNode) -> str:
 
 
 def hex_lines(detail: Detail, show_secrets: bool) -> Iterator[str]:
-    """Yield lines of hex digits with stream offsets. Secret octets become asterisks."""
+    """Yield lines of hex digits with stream offsets. Secret octets become asterisks unless `show_secrets`."""
     secrets = [] if show_secrets else secret_spans(detail.tree)
     octets = detail.octets
     for start in range(0, len(octets), ROW):

@@ -45,7 +45,10 @@ def section_header(comment: str = "") -> bytes:
 
 
 def interface_description(link_type: int, name: str = "", snap_length: int = NO_SNAP_LENGTH, filter: str = "") -> bytes:
-    """Encode the description of an interface. The first of a section is interface 0."""
+    """Encode the description of an interface. The first one in a section is interface 0.
+
+    `filter` is the capture filter, `snap_length` the maximum number of octets of a packet.
+    """
     options = _options(
         (NAME, name.encode(errors="surrogateescape")),
         (TIME_RESOLUTION, bytes([NANOSECONDS])),
@@ -55,7 +58,10 @@ def interface_description(link_type: int, name: str = "", snap_length: int = NO_
 
 
 def packet_block(interface: int, time: int, packet: bytes, original: int, comment: str = "") -> bytes:
-    """Encode a packet. `original` is the number of octets on the wire; `packet` may be their beginning."""
+    """Encode a packet that was captured at `time` (ns) on the interface with this number.
+
+    `original` is the number of octets on the wire; `packet` may be their beginning.
+    """
     size = len(packet)
     padding = -size % 4
     options = _options((COMMENT, comment.encode(errors="replace"))) if comment else b""

@@ -90,7 +90,7 @@ class RowWords:
         return sum(lists.sizes[lists.first[index] : lists.last[index] + 1])
 
     def describe(self, index: int, used: int) -> str:
-        """Describe a message or frame; `used` is the number of characters already in its line."""
+        """Describe the message or frame with this index; `used` is the number of characters already in its line."""
         lists = self._lists
         if self.messages is None:
             frame = lists.first[index]
@@ -102,7 +102,7 @@ class RowWords:
         return what if lists.flags[lists.first[index]] & SPECIAL else what + self._carried(index, used + len(what))
 
     def named(self, index: int) -> str:
-        """Describe a message without its contents: kind and size, and its topic or addresses."""
+        """Describe the message with this index without its contents: kind and size, and its topic or addresses."""
         lists = self._lists
         first, last = lists.first[index], lists.last[index]
         sender = self.sender(index)
@@ -128,13 +128,16 @@ class RowWords:
         return what
 
     def content(self, index: int) -> str:
-        """Describe the contents of a message, without sizes, topic and addresses."""
+        """Describe the contents of the message with this index, without sizes, topic and addresses."""
         if self._lists.flags[self._lists.first[index]] & SPECIAL:
             return self._special(index, "")
         return self._carried(index, 0).lstrip(" ")
 
     def _carried(self, index: int, used: int) -> str:
-        """Return the summary of a message's payload, or the start of its frames; `used` is as in `describe`."""
+        """Return the summary of a message's payload, or the start of its frames.
+
+        `used` is the number of characters already in its line.
+        """
         made = None if self.messages is None else self.messages.made.of(index)
         if made is not None and made.protocol not in NOT_SHOWN:
             return inside(made, self._room(used))
@@ -189,7 +192,7 @@ def doubt(sender: Sender) -> str:
 
 
 def room(width: int | None, used: int) -> int:
-    """Return how many characters are left in a line after `used` ones."""
+    """Return how many characters are left in a line of `width` characters after `used` ones."""
     return PREVIEW if width is None else max(MIN_PREVIEW, width - used - 2)
 
 
@@ -205,5 +208,5 @@ def inside(made: Dissected, room: int) -> str:
 
 @lru_cache(maxsize=1024)
 def name_of(octets: bytes, limit: int) -> str:
-    """Quote a topic, group or address. Cached, since few names repeat often."""
+    """Quote a topic, group or address, shortened to about `limit` characters. Cached, since few names repeat often."""
     return quoted(to_text(octets), limit)

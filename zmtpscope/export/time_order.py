@@ -121,7 +121,7 @@ class TimeOrder(Generic[T]):
         return latest[passed]
 
     def _ranges(self, source_of: Int64, row_of: Int64) -> list[tuple[T, list[int]]]:
-        """Group adjacent rows of the same table."""
+        """Group adjacent rows of the same table: return (object of `source_of`, its rows)."""
         cuts = np.flatnonzero(source_of[1:] != source_of[:-1]) + 1
         edges, rows = [0, *cuts.tolist(), len(source_of)], row_of.tolist()
         sources = [self._sources[source] for source in source_of[edges[:-1]].tolist()] if rows else []
@@ -160,7 +160,10 @@ def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
 
 
 def _begins(ordinals: Int64) -> Int64:
-    """For each index (and the end) return the index of the first record that the same segment decided."""
+    """For each record (and the end) return the index of the first record that the same segment decided.
+
+    `ordinals` are the segments that decided the records.
+    """
     places = np.arange(len(ordinals) + 1)
     places[1:-1] *= ordinals[1:] != ordinals[:-1]
     return np.maximum.accumulate(places)
@@ -178,7 +181,7 @@ def _order_of(keys: Int64, packets: Int64) -> Int64 | None:
 
 
 def _of_one(item: Record | FrameTable, index: int) -> tuple[int, int, int, int]:
-    """Return time, packet, ordinal and octets of a record or frame.
+    """Return time, packet, ordinal and octets of a record, or of the frame with this index in a table.
 
     The octets of a frame count in its message, so they are 0.
     """

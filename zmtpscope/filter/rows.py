@@ -135,7 +135,8 @@ class Rows:
     def _by_payloads(self, condition: Condition, columns: dict[str, Column], rows: Int64) -> Bool:
         """Evaluate a condition on payloads once for all rows without a payload.
 
-        Rows with plain text have equal results too, unless the condition reads the summary.
+        `columns` has the one column that it reads. Rows with plain text have equal results too, unless the condition
+        reads the summary.
         """
         (column,) = columns.values()
         assert isinstance(column, Payloads)

@@ -55,7 +55,8 @@ def records_that_fulfil(filter: Filter, batch: Batch, options: Options, start: i
 def with_messages(filter: Filter, batch: Batch, options: Options, start: int | None) -> Batch:
     """Return the batch with only the matching messages, for counting.
 
-    Other records and subscription messages remain, because they identify the receivers.
+    Other records and subscription messages remain, because they identify the receivers. `start` is the time of the
+    first packet of the capture, if known.
     """
     rows = _messages_that_fulfil(filter, batch, options, start)
     for run in batch.messages:
@@ -64,7 +65,10 @@ def with_messages(filter: Filter, batch: Batch, options: Options, start: int | N
 
 
 def _messages_that_fulfil(filter: Filter, batch: Batch, options: Options, start: int | None) -> dict[int, Bool]:
-    """Return a mask of the matching messages, for each table by its `id()`."""
+    """Return a mask of the matching messages, for each table by its `id()`.
+
+    `start` is the time of the first packet of the capture, if known.
+    """
     return _rows_that_fulfil(filter, MessageColumns.of(batch, options), start) if batch.messages else {}
 
 

@@ -85,7 +85,7 @@ class TreeBuilder:
 
 
 def tree_of(name: str, nodes: list[FieldNode], start: int, octets: bytes) -> FieldNode:
-    """Return a node with the children `nodes`.
+    """Return a node with the children `nodes`, over `octets` at stream offset `start`.
 
     Octets that no child covers become leaves, so that the leaves cover all octets (P5).
     """

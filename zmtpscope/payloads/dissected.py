@@ -65,7 +65,7 @@ def is_sound(node: Any, start: int, stop: int) -> bool:
 
 
 def tiled(nodes: list[FieldNode], start: int, octets: bytes) -> list[FieldNode]:
-    """Return the nodes of one level, completed so that they cover `octets`.
+    """Return the nodes of one level, completed so that they cover `octets`, which start at offset `start`.
 
     Octets without a node become leaves; of overlapping nodes the first is kept.
     """

@@ -100,7 +100,10 @@ class JsonText:
             self._leaf("number" if found["number"] else kind, found.end(), value)
 
     def _members(self, into: list[Json] | dict[str, Json], opened: re.Match[bytes], level: int) -> None:
-        """Parse the rest of a container after its opening bracket `opened`; add it to `into`."""
+        """Parse the rest of a container after its opening bracket `opened`; add it to `into`.
+
+        `level` is its nesting depth.
+        """
         close = _CLOSE[opened.group()[:1]]
         self._punctuation("open", opened)
         if (closed := close.match(self.octets, self.position)) is None:

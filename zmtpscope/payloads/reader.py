@@ -153,7 +153,7 @@ class Reader(FrameCursor):
         return self.number(name, 1, hidden=hidden)
 
     def u16(self, name: str, *, little: bool = False, hidden: bool = False) -> int:
-        """Read a number, big-endian unless `little`."""
+        """Read a number, big-endian unless `little`. `hidden`: only the field tree has it."""
         return self.number(name, 2, little=little, hidden=hidden)
 
     def u32(self, name: str, *, little: bool = False, hidden: bool = False) -> int:
@@ -171,14 +171,17 @@ class Reader(FrameCursor):
         return value
 
     def octets(self, name: str, length: int | None = None, *, hidden: bool = False) -> bytes:
-        """Read `length` octets; None: the rest of the frame."""
+        """Read `length` octets; None: the rest of the frame. `hidden`: only the field tree has them."""
         length = self.left if length is None else length
         octets = self._read(name, length)
         self._keep(name, length, octets, hidden)
         return octets
 
     def text(self, name: str, length: int | None = None, *, hidden: bool = False) -> str:
-        """Read `length` octets (None: the rest of the frame) as text. Invalid UTF-8 is escaped."""
+        """Read `length` octets (None: the rest of the frame) as text. Invalid UTF-8 is escaped.
+
+        `hidden`: only the field tree has it.
+        """
         length = self.left if length is None else length
         text = to_text(self._read(name, length))
         self._keep(name, length, text, hidden)
@@ -196,7 +199,10 @@ class Reader(FrameCursor):
         self._keep(name, length, text if self.show_secrets else MASK, False)
 
     def value(self, name: str, length: int, value: Json, *, hidden: bool = False) -> None:
-        """Skip `length` octets, and add them as a field whose `value` the dissector has computed."""
+        """Skip `length` octets, and add them as a field whose `value` the dissector has computed.
+
+        `hidden`: only the field tree has it.
+        """
         self._read(name, length)
         self._keep(name, length, self._counted(value) if type(value) in CONTAINERS else plain(value), hidden)
 
@@ -364,7 +370,10 @@ class Reader(FrameCursor):
         return opened
 
     def _take(self, inside: Reader, name: str) -> None:
-        """Skip the rest of the current frame; add field tree, findings, sources and secrets of its reader `inside`."""
+        """Skip the rest of the current frame, and add the results of `inside`, a reader that has read it.
+
+        They are field tree, findings, sources and secrets; the node of the frame is `name`.
+        """
         octets = inside.frames[0]
         self.position = self.stop
         if self._tree is not None and octets:

@@ -83,7 +83,7 @@ class SidePayloads:
         return self.text is not None and not self.judging and self.unreadable <= MAX_UNCLAIMED
 
     def pass_by(self, count: int) -> None:
-        """Count messages that no dissector was called for."""
+        """Count `count` messages that no dissector was called for."""
         self.unclaimed += count
 
     def dissect(
@@ -185,7 +185,7 @@ class SidePayloads:
         """Return the last of the messages `first..behind` (`behind` excluded) that is claimed, and the dissectors that
         claim it.
 
-        `message` is as in `take_claims`.
+        `message(i)` returns candidates and content frame of message i.
         """
         for which in range(behind - 1, first - 1, -1):
             claiming = self._claiming(*message(which))
@@ -199,7 +199,7 @@ class SidePayloads:
         """Return the dissector of message `which` from those in `claiming`: that of the message before, otherwise the
         first.
 
-        `message` is as in `take_claims`.
+        `message(i)` returns candidates and content frame of message i; `first` is the first message.
         """
         before = self.last
         if len(claiming) > 1:

@@ -98,7 +98,10 @@ class CaptureFiles:
                     self._known.setdefault(number, Identity(0, 0, 0, 0))
 
     def read(self, number: int, offset: int, size: int) -> bytes:
-        """Return octets of a file. Raises `OctetsError` if the file has changed, or the octets are missing."""
+        """Return `size` octets of the file `number` from `offset` on.
+
+        Raises `OctetsError` if the file has changed, or the octets are missing.
+        """
         name = self.names[number] or "-"
         try:
             with self._lock:

@@ -38,7 +38,10 @@ MARKS = {0: b"", SUBSCRIBE: b"\1", CANCEL: b"\0"}
 
 @dataclass(slots=True)
 class Payloads(Columns):
-    """Payloads of the rows that have one, in order: spool offset, size and protocol."""
+    """The payloads of messages, in order: offset and size in the spool (a temporary file), and protocol.
+
+    Messages without a payload are left out.
+    """
 
     places: Packed
     sizes: Packed
@@ -136,9 +139,10 @@ def pack_frames(columns: FrameRowColumns, streams: Sequence[int], places: Sequen
 def _runs_and_frames(
     columns: MessageColumns | FrameRowColumns, streams: Sequence[int], places: Sequence[int], frames: Int64
 ) -> dict[str, Any]:
-    """Return the columns of runs, and the columns of `frames` in record order.
+    """Return the columns of runs (the rows of one sender), and the columns of `frames` in record order.
 
-    Columns are packed before they are reordered, because narrow ones move faster.
+    `streams` and `places` are, for each run, the number of its connection and the spool offset of its octets. Columns
+    are packed before they are reordered, because narrow ones move faster.
     """
     senders, sender_of = columns.senders, columns.frame_senders
     first_offsets = np.zeros(len(senders), np.int64)
@@ -171,7 +175,7 @@ def join_rows(parts: Sequence[PackedRows], stream_begins: Sequence[int]) -> Pack
 
 
 class Unpacked:
-    """Rows of `packed` at the ascending indexes `places`, sorted by run, with the columns of their frames."""
+    """Rows of `packed` at the ascending indexes `places`, sorted by sender, with the columns of their frames."""
 
     def __init__(self, packed: PackedRows, places: Int64) -> None:
         self.packed = packed
@@ -198,9 +202,11 @@ class Unpacked:
         return self.packed.rows[name].take(self.places)
 
     def runs(self, stream_of: Callable[[int], Stream], source: Kept) -> Iterator[tuple[Sender, slice, bool]]:
-        """Yield the rows of each run in parts: (sender with octets, slice of rows, whether its octets are available).
+        """Yield the rows of each sender in parts: (sender with octets, slice of rows, whether its octets are
+        available).
 
-        A run is divided at gaps of more than `NEAR` octets.
+        `stream_of` returns the connection with a number; `source` reads octets. Rows are divided at gaps of more than
+        `NEAR` octets.
         """
         packed = self.packed
         first = self.ends - self.counts
@@ -288,7 +294,10 @@ def messages(packed: PackedRows, places: Int64, stream_of: Callable[[int], Strea
 
 
 def frame_runs(packed: PackedRows, places: Int64, stream_of: Callable[[int], Stream], source: Kept) -> list[FrameTable]:
-    """Restore the frames at the ascending indexes `places`; the other parameters are as in `messages`."""
+    """Restore the frames at the ascending indexes `places`.
+
+    `stream_of` returns the connection with a number; `source` reads octets.
+    """
     rows = Unpacked(packed, places)
     columns: dict[str, Any] = {name: rows.row(name) for name in ("orders", "packets", "times")}
     columns["messages"] = rows.offsets - rows.row("messages")

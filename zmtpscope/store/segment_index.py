@@ -77,7 +77,10 @@ class SegmentIndex:
         return sum(table.nbytes for table in self._tables[0])
 
     def append(self, segments: Sequence[Segments], files: Sequence[str | None], count: int) -> None:
-        """Add the segments of a batch. `count` is the number of records before the batch. Raises `OctetsError`."""
+        """Add the segments of a batch; `files` are the names of the capture files.
+
+        `count` is the number of records before the batch. Raises `OctetsError`.
+        """
         if not segments:
             return
         columns = np.concatenate([each.places for each in segments], 1)
@@ -122,7 +125,8 @@ class SegmentIndex:
     def whole_packets(self, stream: Stream, start: int, stop: int, count: int, most: int) -> list[WholePacket]:
         """Return at most `most` packets that carried the octets `start..stop` of a stream.
 
-        Packets that are not in an unchanged file are skipped. `count` is as in `octets`. Raises `OctetsError`.
+        Packets that are not in an unchanged file are skipped. Only octets that had arrived with the first `count`
+        records are searched. Raises `OctetsError`.
         """
         found: list[WholePacket] = []
         for table, rows, begins in self._rows(stream, start, stop, count):
@@ -141,7 +145,8 @@ class SegmentIndex:
     def _segments(self, stream: Stream, start: int, stop: int, count: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield the segments with the octets `start..stop` of a stream, in order, as (begin, end, packet, place).
 
-        `begin` and `end` are stream offsets; the place is that of `Table.places`. `count` is as in `octets`.
+        `begin` and `end` are stream offsets; the place is that of `Table.places`. Only octets that had arrived with the
+        first `count` records are searched.
         """
         for table, rows, begins in self._rows(stream, start, stop, count):
             lengths = table.lengths.take(rows).tolist()
@@ -151,7 +156,10 @@ class SegmentIndex:
 
     def _rows(self, stream: Stream, start: int, stop: int, count: int) -> Iterator[tuple[Table, slice, list[int]]]:
         """Yield the segments with the octets `start..stop` of a stream, as (table, its rows, stream offset of each
-        row)."""
+        row).
+
+        Only octets that had arrived with the first `count` records are searched.
+        """
         tables, counts = self._tables
         last = bisect_right(counts, count)
         side = side_number(stream.conn, stream.side)

@@ -235,7 +235,7 @@ class Store:
         return list(map(without_secrets, found))
 
     def detail(self, number: int, *, tree: bool = True, hex: bool = True) -> list[str]:
-        """Return the lines that `read -V -x` prints below a record."""
+        """Return the lines that `read -V -x` prints below a record: its field tree (`tree`) and octets (`hex`)."""
         look = Look(Clock("e", lambda: None), tree=tree, hex=hex)
         try:
             return list(detail_lines(*self._item(number), look, self.options))

@@ -80,7 +80,7 @@ def _cost(texts: Sequence[bytes]) -> int:
 def different(octets: Octets, rows: Int64, sizes: Int64) -> tuple[list[bytes] | None, Int64]:
     """Return the distinct texts of `rows`, and for each row the index of its text.
 
-    The texts are None if hashes collide or the octets are not kept.
+    `sizes` are those of the texts in octets. The texts are None if hashes collide or the octets are not kept.
     """
     if len(octets.octets.pieces) == 0:
         return None, rows

@@ -311,9 +311,10 @@ class CarefulReader(UnitReader):
             self._tally.repeat("ZMTP10-FRAME-01", stop - reader.position, self.position - 1)
 
     def _skip(self, start: int, stop: int, reason: str, *, single: bool = True, inside: int = 0) -> None:
-        """Record that the octets `start..stop` were skipped, and why; the other parameters are fields of `Skipped`.
+        """Record that the octets `start..stop` were skipped, and why.
 
-        Adjacent runs of single octets become one entry.
+        `single`: they are one item; `inside` of them are WebSocket control frames. Adjacent runs of single octets
+        become one entry.
         """
         last = self.skipped[-1] if self.skipped else None
         if last is not None and not (single or last.single or last.runs) and last.stop == start:

@@ -66,7 +66,10 @@ def kind_of(regime: Regime, flags: int, size: int, head: bytes, inside: bool) ->
 
 
 def kind_of_message(regime: Regime, flags: int, size: int, head: bytes, inside: bool) -> Kind:
-    """Return the format of a message frame, unencrypted or decrypted; the parameters are those of `kind_of`."""
+    """Return the format of a message frame that starts with `head`, unencrypted or decrypted.
+
+    `flags` and `size` are those of the frame; `inside`: the previous frame had MORE.
+    """
     if inside:
         return "data"
     if regime.socket_type in SUBSCRIBERS and not flags & MORE and head[:1] in (b"\0", b"\1"):

@@ -214,7 +214,10 @@ def build_signature(padding: int = 0) -> bytes:
 def build_greeting_3(
     mechanism: str = "NULL", *, version: str = "3.1", as_server: bool = False, padding: int = 0
 ) -> bytes:
-    """Build a 3.x greeting; `mechanism` has at most 20 octets."""
+    """Build a 3.x greeting; `mechanism` has at most 20 octets.
+
+    `as_server`: the sender is the server of the handshake. `padding` is identity size + 1 for 1.0 peers (wire.md 9.1).
+    """
     major, minor = version.split(".")
     name = from_text(mechanism)
     if len(name) > 20:
@@ -230,7 +233,8 @@ def build_greeting_3(
 def build_greeting_2(socket_type: str, identity: str = "", *, padding: int = 0, revision: int = 1) -> bytes:
     """Build a 2.0 greeting.
 
-    `identity` has at most 255 octets. `revision` is 1, or 3 for a newer peer that faces a 2.0 peer.
+    `identity` has at most 255 octets. `padding` is identity size + 1 for 1.0 peers. `revision` is 1, or 3 for a newer
+    peer that faces a 2.0 peer.
     """
     octets = from_text(identity)
     return build_signature(padding) + bytes([revision, CODES.index(socket_type), 0, len(octets)]) + octets

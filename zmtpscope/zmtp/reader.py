@@ -196,7 +196,7 @@ class Reader:
         return self.octets(name, self.stop - self.position)
 
     def skip(self, name: str, length: int) -> None:
-        """Skip octets, which may lie after `stop`."""
+        """Skip `length` octets, which may lie after `stop`."""
         at = self.position
         self.position = at + length
         if self.recorder is not None:
@@ -204,7 +204,10 @@ class Reader:
             self.recorder.leaf(name, self.base + at, here, self.data[at : at + here])
 
     def text(self, name: str, length: int, *, keep_empty: bool = False) -> str:
-        """Read octets as a text; unprintable octets are escaped, so that `from_text` restores them."""
+        """Read `length` octets as a text; unprintable octets are escaped, so that `from_text` restores them.
+
+        `keep_empty`: the field tree has the field even if it is empty.
+        """
         octets = self.octets(name, length, keep_empty=keep_empty)
         value = to_text(octets)
         if self.recorder is not None and (length or keep_empty):

@@ -70,7 +70,9 @@ def is_part_of_header(data: bytes, at: int) -> bool:
 def scan_1(
     data: bytes, at: int, base: int, columns: FrameColumns, habit: bool, zeros: Runs | None = None, before: int = 0
 ) -> int:
-    """Append 1.0 frames (wire.md 3.1) to `columns`; parameters and result as in `scan_2`.
+    """Append the 1.0 frames from index `at` on to `columns` (wire.md 3.1).
+
+    `data[0]` has the stream offset `base`. Returns the index of the first header that was not consumed.
 
     - `habit`: flags 7E and 7F have been reported already (D40)
     - `zeros`: receives the frame lengths of 0 between messages; if None, the scanner stops at them
@@ -125,10 +127,11 @@ class OtherFrames(NamedTuple):
 def scan_zws(
     data: bytes, at: int, base: int, columns: FrameColumns, masks: bool, others: OtherFrames, before: int = 0
 ) -> int:
-    """Append ZWS messages of one WebSocket frame each (wire.md 12) to `columns`, like `scan_2`.
+    """Append the ZWS messages from index `at` on that are one WebSocket frame each to `columns` (wire.md 12).
 
-    `data` are without masks. `masks`: the sender must mask. `others` receives frames without ZMTP. `before`: flags of
-    the previous frame.
+    `data` are without masks; `data[0]` has the stream offset `base`. Returns the index of the first header that was not
+    consumed. `masks`: the sender must mask. `others` receives frames without ZMTP. `before`: flags of the previous
+    frame.
     """
     number = int.from_bytes
     high, key = (0x80, 4) if masks else (0, 0)
@@ -184,10 +187,11 @@ def end_of_zeros(data: bytes, at: int) -> int:
 
 
 def scan_curve(data: bytes, at: int, base: int, columns: FrameColumns, nonce: int) -> tuple[int, int]:
-    """Append CURVE MESSAGEs in message frames (wire.md 8.3) to `columns`, like `scan_2`.
+    """Append the CURVE MESSAGEs in message frames from index `at` on to `columns` (wire.md 8.3).
 
-    The scan ends where a nonce is not the last one plus one; `nonce` is the first one expected. Returns (index, next
-    expected nonce). Name and nonce of each body must be available.
+    `data[0]` has the stream offset `base`. The scan ends where a nonce is not the last one plus one; `nonce` is the
+    first one expected. Returns (index of the first header that was not consumed, next expected nonce). Name and nonce
+    of each body must be available.
     """
     number = int.from_bytes
     head = number(MESSAGE_NAME + bytes(8), "big") + nonce  # name and nonce as one number, incremented for each frame

@@ -332,14 +332,20 @@ class ZmtpConnection:
             side.unread = ()
 
     def running_stalls(self, now: int, ordinal: int) -> Iterator[Record]:
-        """Yield records of the stalls that last at `now` (ns), as if the capture ended there."""
+        """Yield records of the stalls that last at `now` (ns), as if the capture ended there.
+
+        `ordinal` is the one of this time, by which records are sorted.
+        """
         for side in self.tcp.tcp if self.view.is_zmtp else ():
             stall = running_stall(side, now, ordinal)
             if stall is not None:
                 yield self.writer.stall_record(side.number, stall, ordinal)
 
     def running_outages(self, now: int, ordinal: int) -> Iterator[Record]:
-        """Yield records of the outages that last at `now` (ns), and of lost segments so far."""
+        """Yield records of the outages that last at `now` (ns), and of lost segments so far.
+
+        `ordinal` is the one of this time, by which records are sorted.
+        """
         for side in self.tcp.tcp if self.view.is_zmtp else ():
             for outage in (running_outage(side, now, ordinal), losses(side)):
                 if outage is not None:
@@ -359,7 +365,10 @@ class ZmtpConnection:
             yield self.tcp.ends()[side].conn_id, side, fin.time
 
     def _write_other_intervals(self, ordinal: int) -> None:
-        """Write one record for each side that combines its remaining stalls, one for outages, one for lost segments."""
+        """Write one record for each side that combines its remaining stalls, one for outages, one for lost segments.
+
+        `ordinal` is the end of the connection, by which records are sorted.
+        """
         for side in self.tcp.tcp:
             if side.stalls is not None and side.stalls.others is not None:
                 self.writer.stall(side.number, side.stalls.others, ordinal)

@@ -52,9 +52,9 @@ class MessageRows:
         """Ordinals of the segments that showed ZRE, by side."""
 
     def feed(self, side: int, command: Command, arrival: Arrival) -> None:
-        """Add a command, which may subscribe.
+        """Add a command of `side`, which may subscribe.
 
-        `arrival` is that of its first octet, with the ordinal of the segment that completed the command.
+        `arrival` is packet and time of its first octet, with the ordinal of the segment that completed the command.
         """
         self.topics.feed(side, command, arrival)
         if command.fields.get("name") in COMMANDS and self.view.streams[side].is_midstream:

@@ -192,7 +192,7 @@ class FastPath:
     def _are_late(self, current: CurrentBlock, slots: Int64, has_octets: Bool) -> Bool:
         """Return which directions have octets that arrive so late that they may cause a finding.
 
-        `slots` are the indexes of the directions in `SideStates`.
+        `slots` are the indexes of the directions in `SideStates`; `has_octets` is which of them have octets at all.
         """
         directions, side_states = current.directions, self.side_states
         late = has_octets & (side_states.awaited_from[slots] >= 0)
@@ -270,7 +270,10 @@ class FastPath:
         return True
 
     def _read_frames(self, current: CurrentBlock, carrying: CarryingRows, directions: Int64, slots: Int64) -> Messages:
-        """Parse the frames of these directions, which have octets. Releases connections with other data."""
+        """Parse the frames of these directions, which have octets. Releases connections with other data.
+
+        `slots` are the indexes of the directions in `SideStates`.
+        """
         here = self.sessions
         is_here = [slot in here.sides for slot in slots.tolist()]
         runs = SegmentRuns(self.side_states, carrying, directions[is_here], slots[is_here])
@@ -338,7 +341,7 @@ class FastPath:
     def _finished(self, current: CurrentBlock, slot: int, direction: int) -> TcpState:
         """Return the final TCP state of a side whose connection ends in the block.
 
-        `slot` is the index of the side in `SideStates`.
+        `slot` is the index of the side in `SideStates`, `direction` its number in the block.
         """
         state, octets = self.side_states.tcp(slot), 0 if direction == NOT_HERE else current.directions.octets[direction]
         fin = state.fin or current.rows.arrival(current.directions.fin_row[direction])

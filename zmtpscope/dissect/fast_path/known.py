@@ -292,9 +292,10 @@ class KnownConnection:
 def report_close(
     sink: Sink, opening: Opening, end: Arrival, closing: tuple[Arrival, int] | None, origin: Callable[[], Origin]
 ) -> None:
-    """Report the end of a connection with this opening for comparison with others, if it matters to them.
+    """Report the end of a connection, if it matters for comparison with other connections.
 
-    `closing` is its first FIN or RST and the side that sent it; `origin` returns how it began.
+    `opening` is its known opening, `closing` its first FIN or RST and the side that sent it; `origin` returns how it
+    began.
     """
     first, closed_by = closing or (end, None)
     failed = closed_by == LISTENER  # the connecting side did not choose to close

@@ -64,7 +64,10 @@ class NewConnectionRecords:
                     count_event(sink.summary, learned.event, len(places))
 
     def _arrivals(self, rows: Int64, decided: Int64 | None = None) -> list[Arrival]:
-        """Return packets and times of `rows`, with their own ordinals or the ordinals of the rows `decided`."""
+        """Return packet, time and ordinal of each of `rows`.
+
+        The ordinals are those of the rows `decided`, if given.
+        """
         block = self._new.block
         ordinals = block.ordinal + ORDINALS * (rows if decided is None else decided)
         return tuples_of(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist())

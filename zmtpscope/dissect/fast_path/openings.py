@@ -104,7 +104,8 @@ class LearnedEvent(NamedTuple):
 class LearnedFact(NamedTuple):
     """A fact in a known opening: a ROUTER serves a peer with an identity, or a PAIR serves its peer.
 
-    With `identity` None, the identity differs between connections. `first` is as in `LearnedEvent`.
+    With `identity` None, the identity differs between connections. `first` is the index of the segment with the first
+    octet of the command that shows the fact.
     """
 
     unit: Located
@@ -218,7 +219,10 @@ class Step:
         return self.in_vain <= FEWEST_IN_VAIN + self.entered
 
     def behind(self, side: int, octets: bytes) -> Step | None:
-        """Return the step after one more segment, with octets as of `without_identity`; None if it is unknown."""
+        """Return the step after one more segment of `side`; None if it is unknown.
+
+        `octets` are those of the segment, with zeros in place of an identity.
+        """
         step = self.next.get((side, octets))
         if step is None:
             for number, begin, each in self.last:
@@ -297,7 +301,7 @@ class Openings:
         last.entered += count
 
     def behind(self, before: Sequence[Segment], step: Step, side: int, octets: bytes) -> Step | None:
-        """Return the step after `step` and one more segment; learn it if allowed.
+        """Return the step after `step` and one more segment of `side`; learn it if allowed.
 
         `before` are the segments before it. None if the step is unknown, or if too many connections are released after
         it.
@@ -315,7 +319,10 @@ class Openings:
         return found if found is not None and found.is_of_use else None
 
     def _is_frequent(self, side: int, octets: bytes) -> bool:
-        """Count a connection with this first segment. Returns whether there are enough to learn their opening."""
+        """Count a connection whose first segment has these octets, sent by `side`.
+
+        Returns whether there are enough such connections to learn their opening.
+        """
         if len(self._begun) >= MAX_STEPS:
             self._begun.clear()
         self._begun[hash((side, octets))] += 1

@@ -34,7 +34,7 @@ ANY_REGIME = regime(Framing.V2, None, None, Phase.TRAFFIC)
 
 
 class Claims:
-    """Messages of which only the claims of dissectors matter.
+    """Messages for which dissectors need not read anything, but their claims have an effect on later messages.
 
     `runs` is a mask of the sides that have such messages, `rows` are the indexes of the messages. `frames` are their
     only content frames, with octets in `table`; `of_rows` are their shapes (`payloads/shapes.py`).
@@ -169,7 +169,10 @@ def _are_last(messages: Messages, chosen: Bool) -> Bool:
 
 
 def _are_json(table: MessageTable, starts: Int64, candidates: Bool) -> Bool:
-    """Return which of the candidates, messages of one content frame, are JSON."""
+    """Return which of the candidates, messages of one content frame, are JSON.
+
+    Their content frames start at the indexes `starts`.
+    """
     json, rows = np.zeros_like(candidates), candidates.nonzero()[0]
     if len(rows):
         json[rows] = are_json(table.data, starts[rows], table.sizes[table.last[rows]])
@@ -177,7 +180,10 @@ def _are_json(table: MessageTable, starts: Int64, candidates: Bool) -> Bool:
 
 
 def _may_be_followed(shapes: Shapes, of_rows: Int64, claimable: Bool) -> Bool:
-    """Return which messages may be claimed by a dissector that needs the messages of both sides."""
+    """Return which messages may be claimed by a dissector that needs the messages of both sides.
+
+    `of_rows` are the shapes of all messages, `claimable` is which of them any dissector may claim.
+    """
     found = [
         shape
         for shape in np.flatnonzero(np.bincount(of_rows[claimable])).tolist()

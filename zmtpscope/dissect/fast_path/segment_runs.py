@@ -84,7 +84,7 @@ def differences(values: Int64) -> Int64:
 
 
 class RunCounts(NamedTuple):
-    """The `Counts` of each run (side in a block); `last` is 0 for a run without messages."""
+    """The `Counts` of the messages of each side in a block; `last` is 0 for a side without messages."""
 
     messages: Int64
     frames: Int64
@@ -146,7 +146,7 @@ class Messages:
 
     @cached_property
     def joined(self) -> tuple[bytes, Int64]:
-        """The octets of all runs joined, and for each frame the index in them minus its stream offset."""
+        """The octets of all sides joined, and for each frame the index in them minus its stream offset."""
         lengths = np.array([0, *map(len, self.runs.data)])
         shifts = lengths.cumsum()[:-1] - (self.ends - lengths[1:])
         return b"".join(self.runs.data), shifts.repeat(differences(self.frame_edges))
@@ -173,7 +173,7 @@ class Messages:
         return differences(cumulated(chosen)[self.edges])
 
     def last_of(self, chosen: Bool) -> Int64:
-        """Return the last of the chosen messages in each run; for a run without one, any message.
+        """Return the last of the chosen messages of each side; any message for a side without a chosen one.
 
         At least one message must be chosen.
         """
@@ -217,10 +217,9 @@ class Rows:
         """Topic sizes of messages, if known here."""
 
     def table_of(self, runs: Sequence[int], sides: Sequence[PlainSide], *, are_undissected: bool) -> MessageTable:
-        """Return a table of the messages of some runs.
+        """Return a table of the messages of some sides; `runs` are the indexes of their data in the block.
 
-        Each run must have messages; `sides` are the sides that sent them. `are_undissected`: the messages need no
-        payload dissector.
+        Each must have messages. `are_undissected`: the messages need no payload dissector.
         """
         messages, data, ends = self.messages, self.messages.runs.data, self.messages.ends.tolist()
         senders = []
@@ -276,7 +275,7 @@ class Rows:
 
 
 def store_progress(messages: Messages, carrying: CarryingRows, chosen: Int64) -> None:
-    """Store how far the sides of the chosen runs have been read."""
+    """Store how far the sides of the data in `messages` have been read; `chosen` are the indexes of these sides."""
     side_states, slots, directions = messages.runs.side_states, messages.slots[chosen], messages.directions[chosen]
     ends, positions, opened = messages.ends[chosen], messages.positions[chosen], messages.open[chosen]
     before, shifts, last_rows = carrying.begins[directions], carrying.shifts[directions], carrying.last_rows[directions]
@@ -320,7 +319,10 @@ def store_progress(messages: Messages, carrying: CarryingRows, chosen: Int64) ->
 
 
 def _note_sizes(messages: Messages, chosen: Int64, slots: Int64) -> None:
-    """Store the sizes of the last frames of complete messages, and count messages."""
+    """Store the sizes of the last frames of complete messages, and count messages.
+
+    `chosen` are the sides, by their index in `messages`; `slots` are their indexes in `SideStates`.
+    """
     side_states, counts = messages.runs.side_states, messages.counts
     frames = counts.frames[chosen]
     known = np.minimum(frames, KNOWN_SIZES)
@@ -333,7 +335,7 @@ def _note_sizes(messages: Messages, chosen: Int64, slots: Int64) -> None:
 
 
 def _note_under_way(messages: Messages, carrying: CarryingRows, chosen: Int64) -> None:
-    """Store the incomplete messages, and the segments of their octets."""
+    """Store the incomplete messages of the sides `chosen`, and the segments of their octets."""
     side_states, slots = messages.runs.side_states, messages.slots[chosen]
     opened, before_open = messages.open[chosen], side_states.open[slots]
     is_open = opened > 0

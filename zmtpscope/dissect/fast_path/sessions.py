@@ -118,7 +118,10 @@ class Sessions:
         self.entering = {}
 
     def _begin_other_sides(self, slot: int) -> None:
-        """Store how many octets have arrived on the sides of a connection that the fast path does not read."""
+        """Store how many octets have arrived on the sides of a connection that the fast path does not read.
+
+        `slot` is the index of its side 0 in `SideStates`.
+        """
         for place in (slot, slot + 1):
             if place not in self.sides:
                 self.side_states.end[place] = self.side_states.position[place]

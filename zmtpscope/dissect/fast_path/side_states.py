@@ -111,7 +111,10 @@ class SideStates:
         return range(begin, begin + more, 2)
 
     def begin(self, slots: int | Int64, side: PlainSide | None, position: int) -> None:
-        """Set the state of sides that enter at their SYN. Their first message starts at stream offset `position`."""
+        """Set the state of sides that enter the fast path at their SYN.
+
+        `slots` are their indexes; their first message starts at stream offset `position`.
+        """
         for column in (self.end, self.begin_of, self.blocks, self.open, self.memory):
             column[slots] = 0
         self.unclaimed[slots] = self.waits[slots] = self.asked_in[slots] = 0
@@ -130,7 +133,10 @@ class SideStates:
         self.is_grouped[slots] = side.regime.socket_type in GROUPED
 
     def resume(self, slot: int, side: PlainSide | None, state: PlainState) -> None:
-        """Set the state of a side that enters after its handshake. `side` None: the fast path does not read it."""
+        """Set the state of a side that enters the fast path after its handshake.
+
+        `slot` is its index. `side` None: the fast path does not read it.
+        """
         tcp, frames = state.tcp, state.frames
         self.begin(slot, side, state.position)
         self.initial[slot], self.next[slot], self.acknowledged[slot] = tcp.initial, tcp.next, tcp.acknowledged
@@ -167,7 +173,7 @@ class SideStates:
         return bool(((self.position[both] == self.end[both]) & (self.open[both] == 0)).all())
 
     def leave(self, slot: int) -> PlainState:
-        """Return the state of a side, for the slow path to continue."""
+        """Return the state of the side with the index `slot`, for the slow path to continue."""
         counts, first, is_answered = self.counts_of(slot), slot & ~1, None
         awaited, *came = (
             Arrival(*column[:, slot].tolist())
@@ -191,7 +197,10 @@ class SideStates:
         )
 
     def finish(self, slot: int, fin: Arrival) -> None:
-        """Store a FIN, which takes a sequence number. Octets after it belong to no message."""
+        """Store the FIN of the side with the index `slot`.
+
+        A FIN takes a sequence number. Octets after it belong to no message.
+        """
         self.next[slot] = (self.next[slot] + 1) % MODULUS
         self.sends[slot], self.fins[slot] = False, fin
 
@@ -205,7 +214,10 @@ class SideStates:
         return Counts(*self.counts[:, slot].tolist())
 
     def pieces_of(self, slot: int) -> list[Piece]:
-        """Return the segments of the octets from `begin_of` on; none if they arrived before."""
+        """Return the segments that carried a side's octets from stream offset `begin_of` on.
+
+        `slot` is the index of the side. Empty if they arrived before.
+        """
         several = self.pieces.get(slot)
         if several is not None:
             return several
@@ -230,7 +242,10 @@ class SideStates:
         return frames
 
     def _recent_sizes(self, slot: int) -> array[int]:
-        """Return the sizes of the last frames of complete messages, oldest first."""
+        """Return the sizes of the last frames of a side's complete messages, oldest first.
+
+        `slot` is the index of the side.
+        """
         count, sizes = int(self.counts[1, slot]), self.sizes[:, slot].tolist()
         place = count % KNOWN_SIZES
         return array("q", sizes[:count] if count < KNOWN_SIZES else sizes[place:] + sizes[:place])

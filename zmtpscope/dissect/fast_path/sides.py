@@ -146,7 +146,7 @@ def _is_publishing(connection: ZmtpConnection, number: int) -> bool:
 
 
 def _subscribed(connection: ZmtpConnection, number: int) -> Names:
-    """Return the subscriptions that all messages of a publishing side must match.
+    """Return the subscriptions that all messages of a publishing side, 0 or 1, must match.
 
     Empty if the messages must be checked on the slow path.
     """

@@ -57,7 +57,8 @@ def _following(path: Path, block: SegmentBlock, directions: Directions, pairs: I
 def _rows_on(path: Path, directions: Directions, pairs: Int64) -> tuple[Int64, Bool]:
     """Return the rows that may carry the segments of a known opening, and for which connections they do.
 
-    They do if the two sides send in the same order as in the opening. Rows of other connections are meaningless.
+    `pairs` are the two directions of each connection. A connection fits if its sides send in the same order as in the
+    opening; rows of other connections are meaningless.
     """
     begins, carrying = directions.carrying_begins, np.append(directions.carrying_rows, 0)
     needed = np.array([[path.sides.count(side)] for side in (0, 1)])

@@ -192,7 +192,10 @@ class Attempts:
             self._leave_out(forgotten[0], groups)
 
     def connect(self, pair: bytes, start: Stamp) -> None:
-        """Note that a client was connected to a server. `pair` and `start` are as in `Connected`."""
+        """Note that a client was connected to a server, from the packet `start` on.
+
+        `pair` contains both addresses, and the server's port.
+        """
         first, last = self.connected.pop(pair, (start, start))
         self.connected[pair] = min(first, start), max(last, start)
         if len(self.connected) > MAX_PAIRS:

@@ -77,7 +77,10 @@ def _evaluate_fault(faults: list[Fault | None], arrival: Arrival, side: int) -> 
 
 
 def _evaluate_greeting(sides: Sides, arrival: Arrival, closed_by: int) -> Iterator[Note]:
-    """Report a complete greeting to which the other side reacted by closing: it probably requires another mechanism."""
+    """Report a complete greeting to which the other side, `closed_by`, reacted by closing.
+
+    It probably requires another mechanism.
+    """
     whole, part = sides[1 - closed_by].greeting, sides[closed_by].greeting
     if whole is None or part is None or part.event.stop >= GREETING_3_SIZE or whole.event.stop < GREETING_3_SIZE:
         return
@@ -90,7 +93,10 @@ def _evaluate_greeting(sides: Sides, arrival: Arrival, closed_by: int) -> Iterat
 def _evaluate_steps(
     view: ConnectionView, sides: Sides, faults: list[Fault | None], arrival: Arrival, closed_by: int
 ) -> Iterator[Note]:
-    """Report a handshake that ended before an expected command, without an error that explains it."""
+    """Report a handshake that ended before an expected command, without an error that explains it.
+
+    `faults` is the last error of each side, `arrival` the first FIN or RST, sent by side `closed_by`.
+    """
     mechanism = _agreed_mechanism(sides)
     for number, side in enumerate(sides):
         debtor = sides[1 - number]

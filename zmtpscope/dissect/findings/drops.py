@@ -29,7 +29,7 @@ MAX_NAMED = 8
 
 
 def put_drops(sink: Sink, drops: Mapping[str, int], end: Arrival) -> None:
-    """Report dropped packets; `end` is the end of the capture."""
+    """Report packets that were lost during capture, by interface; `end` is the end of the capture."""
     if drops:
         _put(sink, PACKETS_DROPPED, end, by_interface(drops), sum(drops.values()))
 

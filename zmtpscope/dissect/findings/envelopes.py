@@ -41,9 +41,9 @@ def envelopes(run: MessageTable, rows: Int64) -> Int64:
 
 
 def _of_addresses(run: MessageTable, first: Int64, counts: Int64) -> Int64:
-    """Return numbers for envelopes with addresses: message i has `counts[i]` frames from frame `first[i]` on.
+    """Return a number for each envelope that has addresses.
 
-    Each has at least one frame, and no frame is empty.
+    An envelope is the `counts[i]` frames from frame `first[i]` on, at least one; no frame is empty.
     """
     frames = numbers(first, counts)
     sizes, starts = run.sizes[frames], run.bodies[frames] - run.base

@@ -100,7 +100,10 @@ class Direction:
             self._evaluate_pong(self.unmatched.popleft(), ordinal)
 
     def _evaluate_pong(self, pong: Heartbeat, ordinal: int) -> None:
-        """Report a PONG without a PING; if a PING is open, as a wrong answer to the oldest one."""
+        """Report a PONG without a PING; if a PING is open, as a wrong answer to the oldest one.
+
+        `ordinal` is the segment that shows this.
+        """
         if self.overflowed:
             return
         id_ = "ZMTP31-PING-08"

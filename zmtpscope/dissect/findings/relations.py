@@ -110,7 +110,7 @@ class Relations:
         return self.times_to_live.until(side) or (NO_LIMIT if self.sides[side].awaited is not None else 0)
 
     def note_next_octets(self, side: int, arrival: Arrival) -> None:
-        """Store the segment with the first octets after a READY or PING."""
+        """Store the segment with the first octets that `side` sent after its READY or PING."""
         state = self.sides[side]
         if state.awaited is not None:
             state.behind_ready, state.awaited = arrival, None
@@ -151,7 +151,7 @@ class Relations:
         self._notes.append(Note(timed.side, finding, arrival, arrival.ordinal, refs, source=timed.source))
 
     def _note_at_arrival(self, id_: str, side: int, at: Arrival, ordinal: int, detail: str) -> None:
-        """Add a finding about the segment `at`, which the segment `ordinal` showed."""
+        """Add a finding about the segment `at` of `side`, which the segment `ordinal` showed."""
         self._notes.append(Note(side, Finding(id_, None, 0, None, detail), at, ordinal))
 
     # -- greetings and handshake -------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ class Relations:
     # -- sides that continue -------------------------------------------------------------------------------------------
 
     def _must_be_silent(self, number: int, id_: str, timed: TimedEvent, reason: str) -> None:
-        """Store that this side must be silent from the command `timed` on.
+        """Store that side `number` must be silent from the command `timed` on.
 
         `id_` and `reason` are those of the finding if it is not.
         """

@@ -208,7 +208,8 @@ class Requests:
     def _match(self, asker: int, runs: list[MessageTable], asked: Sent, answered: Sent) -> list[Note]:
         """Find replies without a request (REQREP-04).
 
-        `asked` and `answered` are requests and replies; `runs` are the tables of the replies.
+        `asked` and `answered` are requests and replies; `asker` is the side with the requests, `runs` are the tables of
+        the replies.
         """
         if not self.unasked and self._match_in_order(asked, answered):
             return []
@@ -256,10 +257,10 @@ class Requests:
         return True
 
     def _find(self, waiting: deque[int], envelope: int) -> bool:
-        """Remove the request with this envelope from those that wait; return whether there was one.
+        """Remove the oldest request with this envelope from `waiting`; return whether there was one.
 
-        A reply without an envelope matches any request. A REP replies in order, so skipped requests will hardly get a
-        reply.
+        Envelopes are numbers (`envelopes.py`). A reply without an envelope matches any request. A REP replies in order,
+        so skipped requests will hardly get a reply.
         """
         if envelope == NO_DELIMITER and waiting:
             waiting.popleft()
@@ -277,7 +278,10 @@ class Requests:
         return True
 
     def _was_answered_early(self, envelope: int) -> bool:
-        """Whether a reply that arrived before this request, at most a second ago, answers the request."""
+        """Whether a reply that arrived before this request, at most a second ago, answers the request.
+
+        The reply has the same `envelope`, a number of `envelopes.py`.
+        """
         answer = next((each for each in self.unasked if each.envelope == envelope), None)
         if answer is not None:
             self.unasked.remove(answer)

@@ -85,7 +85,7 @@ class TimesToLive:
         return notes
 
     def _evaluate(self, side: int, announced: Announced, behind: Arrival) -> None:
-        """Report the silence after a PING if it was too long; the segment `behind` ended it."""
+        """Report that `side` was silent for too long after a PING; the segment `behind` ended the silence."""
         closing = self.view.tcp.closing
         was_open = closing is None or closing[0].ordinal > behind.ordinal
         if was_open and self.view.is_whole_until(behind.ordinal):

@@ -334,8 +334,10 @@ class Network:
             node.changes[command, group, status] = change
 
     def _unseen(self, fact: ZreCommand, node: Node, change: Change, end: Arrival) -> None:
-        """Report the connections on which a JOIN or LEAVE is still missing a second after it was sent on another
-        one."""
+        """Report the connections on which a JOIN or LEAVE is still missing a second after it was sent on another one.
+
+        `fact` is the command that was sent, `end` the segment that shows the time.
+        """
         del node.changes[change.command, change.group, change.status]
         for sender in change.missing:
             if not (sender.over or sender.lossy):

@@ -90,7 +90,7 @@ class BehindTopics:
 
 
 def _first_octets(run: MessageTable, topics: Int64, rows: Int64) -> Int64:
-    """Return the first octet of each content; the last of the topic if there is no content."""
+    """Return for each of `rows` the first octet after its topic; the last octet of the topic if nothing follows."""
     octets, frames = np.frombuffer(run.data, np.uint8), run.first[rows]
     starts = run.bodies[frames] - run.base
     places, last = starts + topics[rows], starts + run.sizes[frames] - 1

@@ -244,7 +244,10 @@ Fact = (
 
 
 def reference(stream: Stream, side: int, source: int, start: int, record: str) -> str:
-    """Return the identity of a record of a connection, as in `refs`."""
+    """Return the identity of a record of a connection, as the field `refs` of findings has it.
+
+    `record` is its type; it starts at offset `start` of `source`.
+    """
     return f"{stream.conn_id}/{side}/{source}/{start}/{record}"
 
 

@@ -70,7 +70,7 @@ def is_enveloped(run: MessageTable | Sender) -> bool:
 def delimiters(sizes: Int64, first: Int64, last: Int64) -> Int64:
     """Return the first empty frame of each message; its last frame if there is none.
 
-    Message i has the frames `first[i]..last[i]`.
+    Message i has the frames `first[i]..last[i]`; `sizes` are those of all frames.
     """
     is_empty = sizes == 0
     empty = np.append(np.flatnonzero(is_empty), len(sizes))
@@ -82,7 +82,7 @@ def delimiters(sizes: Int64, first: Int64, last: Int64) -> Int64:
 def behind_envelopes(sizes: Int64, first: Int64, last: Int64) -> Int64:
     """Return the frame after the delimiter of each message; its first frame if it has no delimiter.
 
-    Message i has the frames `first[i]..last[i]`.
+    Message i has the frames `first[i]..last[i]`; `sizes` are those of all frames.
     """
     if not sizes[first].any() and (first < last).all():  # as sent by REQ, and in most replies
         return first + 1
@@ -94,7 +94,8 @@ def behind_envelopes(sizes: Int64, first: Int64, last: Int64) -> Int64:
 def after_empty(sizes: Int64, first: Int64, last: Int64) -> Int64:
     """Return the second frame of each message if the first one is empty and not the only one, otherwise the first.
 
-    Applications with DEALER and ROUTER send delimiters themselves. Message i has the frames `first[i]..last[i]`.
+    Applications with DEALER and ROUTER send delimiters themselves. Message i has the frames `first[i]..last[i]`;
+    `sizes` are those of all frames.
     """
     found: Int64 = first + ((sizes[first] == 0) & (first < last))
     return found
@@ -112,7 +113,8 @@ def content_frames(run: MessageTable) -> Int64:
 def content_among(sizes: Int64, first: Int64, last: Int64, enveloped: Bool, grouped: Bool) -> Int64:
     """Return the first content frame of each message of many sides.
 
-    `enveloped`: the message has an envelope. `grouped`: its first frame is a topic or group.
+    Message i has the frames `first[i]..last[i]`; `sizes` are those of all frames. `enveloped`: the message has an
+    envelope. `grouped`: its first frame is a topic or group.
     """
     content = after_empty(sizes, first, last)
     if grouped.any():

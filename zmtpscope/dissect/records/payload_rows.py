@@ -226,9 +226,10 @@ class PayloadRows:
     def take_claims(
         self, count: int, places: Sequence[int], message: Callable[[int], tuple[Candidates, bytes]], begin: int
     ) -> None:
-        """Pass `count` complete messages to the dissectors, as in `SidePayloads.take_claims`.
+        """Pass `count` complete messages to the dissectors, of which at most the claims have an effect.
 
-        No octets are missing before them; the last message that may be claimed starts at stream offset `begin`.
+        `message(i)` returns candidates and content frame of message `places[i]`, which may be claimed. No octets are
+        missing before these messages; the last one that may be claimed starts at stream offset `begin`.
         """
         self.side.take_claims(count, places, message)
         self.seen_to = begin

@@ -75,7 +75,10 @@ class RecordWriter:
         return Record(type_, order, stream, at.time, self.sink.file(packet), packet & PACKET_MASK, own, unit)
 
     def reference(self, side: int, source: int, start: int, record: str) -> str:
-        """Return the identity of a record of this connection, as in `refs`."""
+        """Return the identity of a record of this connection, as the field `refs` of findings has it.
+
+        `record` is its type; it starts at offset `start` of `source`.
+        """
         return reference(self.whole, side, source, start, record)
 
     def event(
@@ -88,7 +91,7 @@ class RecordWriter:
         ordinal: int,
         unit: Unit | None,
     ) -> None:
-        """Write a greeting or command.
+        """Write a greeting or command of `side`.
 
         Its first octet arrived with `first`, the segment `ordinal` completed it, and `octets` of it were captured (all
         if `whole`).
@@ -119,7 +122,7 @@ class RecordWriter:
         self._keep_last(key, note)
 
     def _keep_last(self, key: tuple[int | None, str], note: Note) -> None:
-        """Keep the finding with the last position for `counted_findings`.
+        """Keep the finding that is last by position, for each side and id (`key`).
 
         The order of calls depends on where blocks end.
         """
@@ -147,7 +150,10 @@ class RecordWriter:
         count_finding(self.sink.summary, note.finding, count, self._endpoint, self._client, note.at)
 
     def counted_findings(self, ordinal: int) -> None:
-        """Write the last one of each kind of finding that was only counted."""
+        """Write the last one of each kind of finding that was only counted.
+
+        `ordinal` is the end of the connection, by which records are sorted.
+        """
         for key, note in self._last.items() if self.is_writing else ():
             last = note._replace(decided=ordinal, refs=())
             self._put_finding(last, AT_THE_END, self._counts[key] - MAX_WRITTEN)
@@ -181,7 +187,10 @@ class RecordWriter:
             self.sink.put(self.outage_record(side, outage, ordinal))
 
     def losses(self, side: int, losses: Outage, ordinal: int) -> None:
-        """Write the lost segments of a side that were soon sent again and acknowledged, as one record."""
+        """Write the lost segments of a side that were soon sent again and acknowledged, as one record.
+
+        `ordinal` is the end of the connection, by which records are sorted.
+        """
         if self.is_writing:
             self.sink.put(self.outage_record(side, losses, ordinal))
 
@@ -205,17 +214,29 @@ class RecordWriter:
         self.sink.put(self._record("leftover", self.streams[side], at, at.ordinal, leftover.start, own))
 
     def datagram(self, first: Arrival, ordinal: int, offset: int, own: dict[str, Any], unit: Unit | None) -> None:
-        """Write a datagram; `own` are the fields that only this record type has."""
+        """Write a datagram.
+
+        `own` are the fields that only this record type has; `ordinal` and `offset` are those by which the record is
+        sorted.
+        """
         own = empty_own("datagram") | {"source": 0, "offset": offset} | own
         self.sink.put(self._record("datagram", self.streams[0], first, ordinal, offset, own, unit))
 
     def pair(self, first: Stamp, ordinal: int, unit: int, own: dict[str, Any]) -> None:
-        """Write a pair of ZRE nodes, completed by the message at offset `unit`."""
+        """Write a pair of ZRE nodes.
+
+        The message at offset `unit`, in the segment `ordinal`, completed the pair; `own` are the fields that only this
+        record type has.
+        """
         if self.is_writing:
             self.sink.put(self._record("zre_pair", self.whole, first, ordinal, unit, empty_own("zre_pair") | own))
 
     def connection(self, start: Arrival | Stamp, own: dict[str, Any], ordinal: int) -> None:
-        """Write an ended connection; `start` is its first segment."""
+        """Write an ended connection.
+
+        `start` is its first segment, `ordinal` its end, by which the record is sorted; `own` are the fields that only
+        this record type has.
+        """
         self.sink.put(self._record("connection", self.whole, start, ordinal, AT_THE_END, own))
 
 
@@ -272,7 +293,11 @@ def put_records(
     streams: Sequence[Stream],
     firsts: Iterable[Arrival],
 ) -> None:
-    """Write records that differ only in these `fields`, connections and packets, as `put_events` does."""
+    """Write several records that differ only in these `fields`, in their connections and packets.
+
+    `source` and `offset` are those by which the records are sorted; `firsts` are the packets, with the ordinals of the
+    segments that completed the records.
+    """
     rank, file = RANKS[type_], sink.file
     side = NEITHER if streams[0].side is None else streams[0].side
     sink.batch.records += [

@@ -70,7 +70,7 @@ class AskedRows(NamedTuple):
 
 @compiled.where_possible
 def are_json(data: bytes, starts: Int64, sizes: Int64) -> Bool:
-    """Return which slices of `data` are JSON that can be parsed on first access."""
+    """Return which slices `data[starts[i] : starts[i] + sizes[i]]` are JSON that can be parsed on first access."""
     if not len(starts):
         return np.zeros(0, np.bool_)
     from zmtpscope.payloads.json import ordinary  # loaded only if JSON may occur
@@ -124,7 +124,11 @@ def contents(run: MessageTable, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
 
 
 def contents_from(run: MessageTable, content: Int64, limit: int) -> tuple[Int64, Int64, Int64, Bool]:
-    """Return the result of `contents` for first content frames `content` that are already known."""
+    """Return first and last content frame of each message, the index of the first in `run.data`, and whether it is
+    known.
+
+    `content` are the first content frames. A message is known if it was kept and has at most `limit` octets.
+    """
     first, last = run.first, run.last
     starts = run.bodies[content] - run.base
     # sizes can be huge: compare them with the octets present before adding anything
@@ -182,7 +186,10 @@ def shapes_of_rows(
 
 
 def claimable_behind(shapes: Shapes, run: MessageTable, first: Int64, last: Int64) -> Bool:
-    """Return which messages a dissector may claim by a frame after the first content frame."""
+    """Return which messages a dissector may claim by a frame after the first content frame.
+
+    The content of message i is the frames `first[i]..last[i]`.
+    """
     several: Bool = last > first
     if not several.any():
         return several
@@ -223,7 +230,10 @@ class RowMessages:
         """`starts` and `stops`: the body in the data of the run."""
 
     def message(self, place: int, *, after_loss: bool) -> tuple[Message, list[int]]:
-        """Return the message of row `rows[place]`, and the stream offsets of its frame bodies."""
+        """Return the message of row `rows[place]`, and the stream offsets of its frame bodies.
+
+        `after_loss`: the capture may lack messages before it.
+        """
         low, high = self.ends[place - 1] if place else 0, self.ends[place]
         data, content = self.run.data, self.content[place]
         frames = [data[start:stop] for start, stop in zip(self.starts[low:high], self.stops[low:high], strict=True)]

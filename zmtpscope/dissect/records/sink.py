@@ -46,7 +46,10 @@ OTHER = "other"
 
 
 def count_word(counter: Counter[str], word: str, count: int = 1) -> None:
-    """Count a word that a peer has chosen (a command, mechanism or socket type), in bounded memory."""
+    """Add `count` to the number of times that peers have chosen a word: a command, mechanism or socket type.
+
+    Memory is bounded: further words are counted together.
+    """
     word = word[:LONGEST_WORD]
     counter[word if word in counter or len(counter) < MAX_WORDS else OTHER] += count
 

@@ -370,6 +370,9 @@ def tables_and_rows(tables: Sequence[Table], places: Int64) -> tuple[Int64, Int6
 
 
 def table_and_row(tables: Sequence[T], begins: list[int], place: int) -> tuple[T, int]:
-    """Return the table of the row `place` of all tables together, and the index of the row in it."""
+    """Return the table of the row `place` of all tables together, and the index of the row in it.
+
+    `begins` are the indexes of the first rows of the tables.
+    """
     number = bisect_right(begins, place) - 1
     return tables[number], place - begins[number]

@@ -246,7 +246,7 @@ class Topics:
     def assign(
         self, runs: tuple[list[MessageTable], list[MessageTable]], *, wants_topics: bool
     ) -> list[tuple[Subscribed, list[Change | Unmatched]]]:
-        """Find the topics of both sides' messages in this block, and set them if requested.
+        """Find the topics of both sides' messages in this block, and set them with `wants_topics`.
 
         Returns subscription changes and unmatched messages, for each subscribing side.
         """

@@ -123,7 +123,7 @@ class Arrivals:
         self.end += octets
 
     def lose(self, octets: int, arrival: Arrival) -> None:
-        """Add a hole; `arrival` is the segment that showed it."""
+        """Add a hole of `octets`; `arrival` is the segment that showed it."""
         end = self.end = self.end + octets
         if self.ends and self.ends[-1] >= end:
             return  # the hole is replayed

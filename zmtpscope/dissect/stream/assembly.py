@@ -284,7 +284,7 @@ def total(column: array[int], count: int) -> int:
 
 
 def message_ends(flags: array[int], count: int) -> Int64:
-    """Return the indexes of the frames that end a message, among the first `count` (at least one)."""
+    """Return the indexes of the frames that end a message, among the first `count` (at least one) with these flags."""
     if count == 1:
         return NO_ROW if (flags[0] & (MORE | ENCRYPTED)) == MORE else FIRST_ROW
     return ends_message(as_array(flags)[:count]).nonzero()[0]

@@ -90,7 +90,10 @@ class Messages:
     # -- whether rows are wanted -------------------------------------------------------------------------------------
 
     def require_rows(self, wanted: bool = True) -> None:
-        """Make message rows even if no output needs them, until the same caller passes False."""
+        """Make message rows even if no output needs them.
+
+        Applies until the same caller passes `wanted` False.
+        """
         self._rows_required_by += 1 if wanted else -1
 
     @property

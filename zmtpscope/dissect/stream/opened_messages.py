@@ -58,9 +58,9 @@ class OpenedMessages:
                 inside.doubt_next()
 
     def lose(self, context: Context, ordinal: int) -> FrameColumns:
-        """End the incomplete message after a loss or at the end.
+        """End the incomplete message after a loss or at the end, which the segment `ordinal` shows.
 
-        Returns the frame that waited, which stays encrypted.
+        Returns the frame that waited for decryption, which stays encrypted.
         """
         frames = self.decryption.lose()
         if self.assembly.open_frames:

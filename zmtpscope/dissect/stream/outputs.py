@@ -94,9 +94,9 @@ class Outputs:
     def leave_from(
         self, start: int, first: Arrival, reason: str, inside: int = 0, *, may_be_shown: bool = True
     ) -> None:
-        """Start a leftover, which `leave_until` ends. Does nothing if one is open.
+        """Start a leftover at stream offset `start`, which `leave_until` ends. Does nothing if one is open.
 
-        `may_be_shown`: it cannot contain a password.
+        `inside` of its octets belong to greetings, commands or frames. `may_be_shown`: it cannot contain a password.
         """
         if self._open is None:
             self._open = OpenLeftover(start, first, reason, inside, b"" if may_be_shown else None)
@@ -108,7 +108,7 @@ class Outputs:
         return data is not None and len(data) < FIRST
 
     def show(self, start: int, octets: bytes) -> None:
-        """Store the first of these octets of the open leftover."""
+        """Store the first octets of the open leftover, from `octets`, which start at stream offset `start`."""
         open_ = self._open
         if open_ is not None and open_.data is not None:
             known = open_.start + len(open_.data) - start
@@ -119,7 +119,7 @@ class Outputs:
         return self._open is not None
 
     def leave_until(self, stop: int, ordinal: int) -> None:
-        """End the open leftover; `ordinal` is the segment that shows its end."""
+        """End the open leftover at stream offset `stop`; `ordinal` is the segment that shows its end."""
         open_, self._open = self._open, None
         if open_ is not None and open_.start < stop:
             start, first, reason, inside, data = open_
@@ -132,7 +132,7 @@ class Outputs:
         self.gaps += octets
 
     def give_gap(self, start: int, hole: Hole, decided: Arrival, resumed_at: int | None) -> None:
-        """Add a gap for a hole.
+        """Add a gap for a hole that starts at stream offset `start`.
 
         `decided` is the segment that showed it; parsing resumes at `resumed_at` (None: nowhere).
         """

@@ -74,7 +74,8 @@ class ReadUnits:
     ) -> None:
         """Emit an event.
 
-        `incomplete` has its arrivals if it was kept; `whole`: all its octets are captured.
+        `incomplete` has its arrivals if it was kept; `whole`: all its octets are captured. Events from stream offset
+        `doubtful` on are uncertain.
         """
         arrivals, arrived = self.arrivals, None if incomplete is None else incomplete.arrived
         start, stop, regime, end = event.start, event.stop, event.regime, arrivals.end
@@ -102,9 +103,10 @@ class ReadUnits:
         self.outputs.add(UnitRead(event, decided, octets, whole, certain, unit, next_octets, notes), captured)
 
     def _note(self, event: Event, finding: Finding, ordinal: int, arrived: dict[int, Arrival]) -> Note:
-        """Return a finding about an event.
+        """Return a finding about an event that the segment `ordinal` completed.
 
-        A finding at the end of an event has the time of the event's last octet, not of later octets.
+        `arrived` are segments that were kept, by stream offset. A finding at the end of an event has the time of the
+        event's last octet, not of later octets.
         """
         at = event.start if finding.start is None else finding.start
         last = min(max(event.start, event.stop - 1), self.arrivals.end - 1)
@@ -157,7 +159,8 @@ class ReadUnits:
                     arrived[at] = self.arrivals.at(at)
 
     def lose(self, start: int, octets: int) -> bool:
-        """Count lost octets; return whether they belong to an incomplete greeting or command."""
+        """Count `octets` lost from stream offset `start` on; return whether they belong to an incomplete greeting or
+        command."""
         for each in self.incomplete:
             if not isinstance(each.event, Remark) and each.event.stop > start:
                 each.lost += octets
@@ -165,7 +168,10 @@ class ReadUnits:
         return False
 
     def release(self, doubtful: int | None, *, over: bool = False) -> None:
-        """Emit the kept events that are complete now or, if `over`, will never be."""
+        """Emit the kept events that are complete now or, if `over`, will never be.
+
+        Events from stream offset `doubtful` on are uncertain.
+        """
         held_back, self.incomplete = self.incomplete, []
         for each in held_back:
             event, there = each.event, min(each.event.stop, self.arrivals.end)
@@ -204,13 +210,19 @@ class ReadUnits:
                     start = stop
 
     def _first_octets(self, skipped: Skipped, start: int, stop: int, may_be_shown: bool) -> bytes | None:
-        """Return the first captured octets of `start..stop`, if no greeting, command or frame is among them."""
+        """Return the first captured octets of `start..stop`, if no greeting, command or frame is among them.
+
+        None unless they `may_be_shown`: they cannot contain a password.
+        """
         if skipped.inside or not may_be_shown:
             return None
         return self.held_octets.octets(start, min(stop, start + FIRST))
 
     def _leave_runs(self, skipped: Skipped, runs: Runs, may_be_shown: bool) -> None:
-        """Emit skipped octets between frames: one leftover for each segment that carried or ended some."""
+        """Emit skipped octets between frames: one leftover for each segment that carried or ended some.
+
+        `runs` are their ranges. `may_be_shown`: they cannot contain a password.
+        """
         begin = skipped.start
         for arrival, end in self.arrivals.pieces_between(begin, skipped.stop):
             low = bisect_right(runs.stops, begin)
@@ -233,7 +245,8 @@ class ReadUnits:
     def _leave(
         self, skipped: Skipped, start: int, stop: int, decided: Arrival, data: bytes | None, lost: int = 0
     ) -> None:
-        """Emit a leftover that starts with `data`, of which `lost` octets are missing."""
+        """Emit a leftover with the stream offsets `start..stop`, of which `lost` octets are missing; it starts with
+        `data`."""
         octets = stop - start - skipped.inside - lost
         between = skipped.between_units
         self.outputs.leave(Leftover(start, stop, octets, UNDISSECTED, skipped.reason, decided, between, data))

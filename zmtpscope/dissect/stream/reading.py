@@ -273,7 +273,10 @@ class Reading:
         return made.columns, made.events, made.notes
 
     def _move(self, moves: list[tuple[int, bytes]]) -> None:
-        """Rearrange the octets of messages of several WebSocket frames, headers first."""
+        """Rearrange the octets of messages of several WebSocket frames, headers first.
+
+        `moves` are (stream offset, rearranged octets).
+        """
         octets = bytearray(self.held_octets.data)
         for offset, moved in moves:
             start = offset - self.held_octets.base

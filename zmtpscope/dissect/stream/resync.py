@@ -151,7 +151,7 @@ class FrameSearch:
         return found
 
     def _look_for_sealed(self, end: int) -> None:
-        """Add a trial before each MESSAGE from offset `end` on.
+        """Try to parse frames from each CURVE MESSAGE from offset `end` on.
 
         The name of the command stands out in the random octets of encrypted traffic.
         """
@@ -225,9 +225,9 @@ class FrameSearch:
         return None
 
     def _pass_run(self, octet: int, end: int) -> bool:
-        """Skip a run of the same octet, at least `MIN_RUN` long; return whether there was one.
+        """Skip a run of the same `octet` up to offset `end`, at least `MIN_RUN` long; return whether there was one.
 
-        Its frames are no evidence, and trials that start in it at successive octets would all parse the same.
+        Its frames are no evidence for a frame boundary, and each octet in it would start the same frames.
         """
         at, size = self.at, RUNS[self.framing][octet]
         trials = [self.trials.get(at + ahead) for ahead in range(size)]

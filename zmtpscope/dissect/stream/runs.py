@@ -135,8 +135,10 @@ def message_runs(
 
 
 def _times(starts: Int64, bodies: Int64, sizes: Int64, edges: Edges, context: Context) -> tuple[Int64, ...]:
-    """Return five columns for messages: ordinals of completing segments, packets and times of first and of last
-    octets."""
+    """Return five columns for messages: ordinals of completing segments, packets and times of first and of last octets.
+
+    Messages start at the offsets `starts`; `bodies` and `sizes` are those of their last frames.
+    """
     stops = bodies + np.minimum(sizes, context.end - bodies)  # the last body may be incomplete
     table = context.arrivals.table()
     _, packets, times = segments_at(table, starts)
@@ -151,7 +153,7 @@ def _times(starts: Int64, bodies: Int64, sizes: Int64, edges: Edges, context: Co
 def _row_of_one(frames: FrameColumns, last: int, edges: Edges, context: Context) -> tuple[Int64, ...]:
     """Return the first frame of a single message, then the results of `_times`.
 
-    This is fast for segments with one message.
+    Its last frame has the index `last`. This is fast for segments with one message.
     """
     stop = min(frames.bodies[last] + frames.sizes[last], context.end)
     start = edges.start if edges.start is not None else context.arrivals.at(frames.offsets[0])

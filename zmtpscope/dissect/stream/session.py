@@ -191,7 +191,8 @@ class Session:
         return MESSAGE_PREFIX[self.role(side) or "client"]
 
     def try_message(self, side: int, body: bytes) -> bytes | None:
-        """Decrypt the body of a MESSAGE, and find the key k if it is unknown; None if no key decrypts it."""
+        """Decrypt the body of a MESSAGE that `side` sent, and find the key k if it is unknown; None if no key decrypts
+        it."""
         if not self.may_open_messages_of(side):
             return None
         role = self.role(side)

@@ -79,7 +79,7 @@ def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
 def running_stall(side: TcpSide, now: int, ordinal: int) -> Stall | None:
     """Return the stall that still lasts at `now` (ns), as if the capture ended there; None if there is none.
 
-    The window counts as closed until its side announces the opposite.
+    The window counts as closed until its side announces the opposite. `ordinal` is the one of this time.
     """
     window = side.closed_window
     return None if window is None else _stall(window, RUNNING, now, ordinal)
@@ -123,7 +123,10 @@ def _end(side: TcpSide, window: ClosedWindow, until: str, end: int, decided: int
 
 
 def _stall(window: ClosedWindow, until: str, end: int, decided: int) -> Stall | None:
-    """Return the stall for a closed window; None if it was too short to report."""
+    """Return the stall for a closed window; None if it was too short to report.
+
+    It ends at the time `end` for the reason `until`, as the segment `decided` shows.
+    """
     duration = end - window.begin.time
     if duration < SHORTEST:
         return None

@@ -46,7 +46,10 @@ class TcpState(NamedTuple):
 
     @classmethod
     def after(cls, initial: int, octets: int, acknowledged: int, last: Arrival, fin: Arrival | None = None) -> TcpState:
-        """Return the state after a SYN with the number `initial` and `octets` octets."""
+        """Return the state after a SYN with the number `initial` and `octets` octets; `last` is the last segment.
+
+        The side has acknowledged the octets of its peer up to the sequence number `acknowledged`.
+        """
         next_ = (initial + 1 + octets + (fin is not None)) % MODULUS
         return cls(initial, next_, acknowledged, octets, last, fin)
 

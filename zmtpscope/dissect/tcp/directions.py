@@ -146,7 +146,7 @@ def by_direction(
     starts: Column,
     stops: Column,
 ) -> tuple[Column, Column, Column, Column, Column]:
-    """Group the rows of a block by direction.
+    """Group the rows of a block by direction; the parameters are columns of `SegmentBlock`.
 
     Returns the columns of `Directions` for the `count` directions, and two lists of rows, sorted by direction: all
     rows, then the rows with payload, each with the bounds of the directions.

@@ -248,7 +248,10 @@ class Flows:
         closing.make_until(len(block))
 
     def _slow_path(self, index: int, key: bytes, sequence: int, acknowledgment: int, flags: int, length: int) -> None:
-        """Process a segment that is not the next one in order of a known flow; `index` is its row."""
+        """Process a segment that is not the next one in order of a known flow.
+
+        `index` is its row, `key` its flow key; the others are fields of its header, and the `length` of its payload.
+        """
         side = self.sides.get(key)
         if flags & UNREACHABLE:
             if side is not None:
@@ -333,7 +336,8 @@ class Flows:
             self.reassembler.touched[side] = None  # otherwise no record can refer to the connection yet
 
     def _advance_clock(self, connection: Connection, now: int, ordinal: int) -> None:
-        """Note that no packet of a connection with a hole arrived until `now` (ns)."""
+        """Note that no packet of a connection with a hole arrived until `now` (ns), the time of the segment
+        `ordinal`."""
         for side in connection.tcp:
             side.leave_plain()
             self.reassembler.advance_clock(side, now, ordinal)
@@ -353,7 +357,10 @@ class Flows:
         return self._touched()
 
     def _is_new_session(self, side: TcpSide, sequence: int, flags: int) -> bool:
-        """Whether a SYN opens a new connection on the same ports. It does unless it precedes the side's first octet."""
+        """Whether a SYN with this sequence number opens a new connection on the same ports.
+
+        It does unless it precedes the side's first octet.
+        """
         if not flags & SYN or side.initial == sequence:
             return False
         if side.initial < 0:

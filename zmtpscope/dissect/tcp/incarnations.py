@@ -21,8 +21,10 @@ class Incarnations:
         """Latest start time (ns), and how many connections started no later than an earlier one."""
 
     def begin(self, key: bytes, time: int) -> int:
-        """Return 0 if a connection starts later than all earlier ones on the same sockets, otherwise a distinct
-        number."""
+        """Return 0 if a connection that starts at `time` is later than all earlier ones on the same sockets.
+
+        Otherwise returns a number that distinguishes it. `key` contains both addresses and ports.
+        """
         before = self.latest.get(key)
         latest, count = (time, 0) if before is None else before
         is_later = before is None or time > latest

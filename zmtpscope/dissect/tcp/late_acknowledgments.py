@@ -103,8 +103,11 @@ def late_acknowledgments(
     times: Column,
     packets: Column,
 ) -> list[tuple[int, int, int, bool]]:
-    """Update the `state` of directions by the rows of a block; return (direction, row, first late packet, reads) as in
-    `Unread`."""
+    """Update the state of directions by the rows of a block; return the directions that acknowledge late.
+
+    Direction i has its state in row `places[i]` of `state`; the other parameters are columns of `SegmentBlock`. Returns
+    (direction, row, first late packet, reads), fields of `Unread`.
+    """
     found = []
     columns = flows, sequences, acknowledgments, flags, starts, stops, times, packets
     rows = zip(*(column.tolist() for column in columns), strict=True)

@@ -37,7 +37,10 @@ def put_in_order(block: SegmentBlock, latest: int, last_seen: Callable[[bytes], 
 
 
 def _suspects(block: SegmentBlock, latest: int) -> Iterator[tuple[bytes, list[int]]]:
-    """Yield (flow key, rows) of each connection in which a row may be older than the preceding one."""
+    """Yield (flow key, rows) of each connection in which a row may be older than the preceding one.
+
+    `latest` is the largest time of earlier packets.
+    """
     numbers: dict[bytes, int] = {}
     of_keys = [numbers.setdefault(min(key, reverse(key)), len(numbers)) for key in block.keys]
     of_rows = np.array(of_keys, np.int64)[block.flows]

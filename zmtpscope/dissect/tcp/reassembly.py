@@ -145,7 +145,10 @@ class Reassembler:
         self._drain(side, at.time, at.ordinal)
 
     def _account_delivered(self, side: TcpSide, position: int, length: int) -> None:
-        """Count octets before `next`: as late if they belong to a declared hole, otherwise as repeated."""
+        """Count `length` octets from stream offset `position` on, which were delivered before.
+
+        They count as late if they belong to a declared hole, otherwise as repeated.
+        """
         stop = position + length
         declared = side.out_of_order.declared if side.out_of_order is not None else ()
         late = sum(max(0, min(end, stop) - max(begin, position)) for begin, end in declared if end > position)
@@ -170,9 +173,10 @@ class Reassembler:
         side.delivered += octets
 
     def _wait(self, side: TcpSide, position: int, octets: bytes, missing: int, at: Arrival) -> None:
-        """Store the new octets of a segment after a hole, of which `missing` more were not captured.
+        """Store the new octets of a segment after a hole, from stream offset `position` on.
 
-        Its range becomes one entry, so the next copy costs one comparison instead of one per waiting segment.
+        `missing` octets after them were not captured. The range becomes one entry, so the next copy costs one
+        comparison instead of one per waiting segment.
         """
         out_of_order = side.out_of_order = side.out_of_order or OutOfOrder()
         waiting = out_of_order.waiting
@@ -273,7 +277,10 @@ class Reassembler:
         self._drain(side, decided, ordinal)
 
     def advance_clock(self, side: TcpSide, now: int, ordinal: int) -> None:
-        """Give up holes after their time limit: no packet of the connection arrived until `now` (ns)."""
+        """Give up holes after their time limit: no packet of the connection arrived until `now` (ns).
+
+        `ordinal` is the segment that shows this.
+        """
         if side.out_of_order is None:
             return
         waiting, marks = side.out_of_order.waiting, side.out_of_order.marks

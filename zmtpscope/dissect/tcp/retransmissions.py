@@ -83,7 +83,10 @@ def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
 
 
 def running_outage(side: TcpSide, now: int, ordinal: int) -> Outage | None:
-    """Return the outage that still lasts at `now` (ns), as if the capture ended there; None if there is none."""
+    """Return the outage that still lasts at `now` (ns), as if the capture ended there; None if there is none.
+
+    `ordinal` is the one of this time.
+    """
     if side.unanswered is None:
         return None
     outage = _outage(side.unanswered, RUNNING, now, ordinal)

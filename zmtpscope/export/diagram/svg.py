@@ -203,11 +203,11 @@ class _Picture:
         return height + 10, drawn
 
     def _left(self, middle: float, width: float) -> float:
-        """Return the left edge of an element that is centred at `middle` but stays inside the picture."""
+        """Return the left edge of an element of this width that is centred at `middle` but stays inside the picture."""
         return max(self.gutter - 8.0, min(middle - width / 2, self.width - MARGIN / 2 - width))
 
     def _on_ground(self, x: float, y: float, words: str, kind: str) -> str:
-        """Draw text on a background that hides the lines behind it; `kind` is its CSS class."""
+        """Draw text at the position (x, y) on a background that hides the lines behind it; `kind` is its CSS class."""
         width = cell_len(words) * LETTER + 12
         area = f'<rect class="ground" x="{x - width / 2:g}" y="{y - 13:g}" width="{width:g}" height="18"/>'
         return area + _text(x, y, words, kind)
@@ -249,7 +249,7 @@ def _fit(words: str, room: float) -> str:
 
 
 def _text(x: float, y: float, words: str, kind: str, whole: str = "") -> str:
-    """Draw a text; `kind` is its CSS class, `whole` its tooltip."""
+    """Draw a text at the position (x, y); `kind` is its CSS class, `whole` its tooltip."""
     title = f"<title>{escape(whole, quote=False)}</title>" if whole else ""
     return f'<text class="{kind}" x="{x:g}" y="{y:g}">{title}{escape(words, quote=False)}</text>'
 

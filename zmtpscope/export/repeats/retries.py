@@ -198,7 +198,8 @@ class RetryFold:
         yield (words, files), rows[begin:]
 
     def _record(self, record: Record, files: Files, stream: Stream, conn: int) -> list[RowRange]:
-        """Return the lines to print for a record; the end of a connection has its own function."""
+        """Return the lines to print for a record of the connection `conn`; the end of a connection has its own
+        function."""
         printed: list[RowRange] = []
         own = record.own
         attempt = self._open.get(conn)

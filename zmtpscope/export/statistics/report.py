@@ -73,7 +73,7 @@ class Look(NamedTuple):
 
 
 def sparkline(bars: Sequence[int], width: int, look: Look) -> str:
-    """Draw numbers as a chart of at most `width` characters; the largest number has full height."""
+    """Draw the numbers `bars` as a chart of at most `width` characters; the largest number has full height."""
     step = max(1, -(-len(bars) // width))
     sums = [sum(bars[at : at + step]) for at in range(0, len(bars), step)]
     blocks, nothing = (BLOCKS, NOTHING) if look.is_unicode else (ASCII_BLOCKS, ASCII_NOTHING)

@@ -75,7 +75,10 @@ def interval_rows(rates: Rates, kind: str, seconds: float) -> list[Row]:
 
 
 def total_rows(rates: Rates, kind: str, seconds: float, interval_seconds: float) -> list[Row]:
-    """Return the rows of the whole capture, which took `seconds`. The current interval is included."""
+    """Return the rows of the whole capture, which took `seconds`; intervals take `interval_seconds`.
+
+    The current interval is included.
+    """
     return _rows(rates, kind, seconds, min(seconds, interval_seconds), in_all=True)
 
 

@@ -52,7 +52,7 @@ def scaled(number: float) -> str:
 def columns_that_fit(columns: Sequence[Column], longest_name: int, width: int | None) -> list[Column]:
     """Return the columns that fit in `width`; less important columns are dropped first.
 
-    Names get up to `SPARED_NAME` characters before optional columns get any.
+    Names have up to `longest_name` characters; up to `SPARED_NAME` of them have priority over optional columns.
     """
     shown = list(columns)
     least = {"name": min(longest_name, SPARED_NAME), "from": MIN_NAME, "last": MIN_VALUE}

@@ -23,7 +23,10 @@ class PastTheFrame(Malformed):
 
 
 def string(reader: Reader, name: str, *, size: int = 1, hidden: bool = False) -> str:
-    """Read a string that follows its length. The length has `size` octets."""
+    """Read a string that follows its length. The length has `size` octets.
+
+    `hidden`: only the field tree has the string.
+    """
     start = reader.offset
     if reader.left < size:
         raise PastTheFrame(start, reader.left)

@@ -492,7 +492,7 @@ class Peer:
             self._out.append(build_frame(self._framing, body, command=True))
 
     def _seal(self, flags: int, data: bytes) -> None:
-        """Send a message part encrypted.
+        """Send a message part encrypted; `flags` are the inner ones.
 
         The MESSAGE is a message frame, because libzmq loses MESSAGEs in command frames (D2).
         """
