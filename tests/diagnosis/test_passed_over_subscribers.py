@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.diagnosis.publishing_traffic import MS, Subscriber, diagnosed
-from zmtpscope.capture.segments import ACK
+from zmtpscope.capture.segments import ACK, FIN
 
 RULE = "subscriber-passed-over"
 
@@ -29,6 +29,15 @@ def test_a_subscriber_that_gets_nothing_while_another_one_does_is_named() -> Non
     assert "ZMQ_HEARTBEAT_IVL" in diagnosis.hint
 
 
+def closed_by_publisher() -> Subscriber:
+    """The publisher sent FIN, which a stopped subscriber does not answer."""
+    subscriber = served_until(2, 20, "")
+    subscriber.add(1, FIN | ACK)
+    subscriber.wait(11_000 * MS)
+    subscriber.add(0, ACK)
+    return subscriber
+
+
 def cancelled() -> Subscriber:
     subscriber = served_until(2, 20, "beat")
     subscriber.cancel("beat")
@@ -43,9 +52,10 @@ def cancelled() -> Subscriber:
         served_until(2, 20, "beats", rests=11_000),
         served_until(2, 76, ""),
         cancelled(),
+        closed_by_publisher(),
         served_until(2, 0, "", rests=15_000),
     ],
-    ids=["another topic", "it gets them", "cancelled", "it never got any"],
+    ids=["another topic", "it gets them", "cancelled", "closed", "it never got any"],
 )
 def test_a_peer_that_asked_for_nothing_of_it_or_gets_it_is_not_passed_over(old: Subscriber) -> None:
     assert diagnosed(old, served_until(3, 40, "beat", at=7000), rule=RULE) == []

@@ -55,7 +55,13 @@ def test_a_subscriber_that_connects_twice_at_once_gets_everything_twice() -> Non
     )
 
 
-@pytest.mark.parametrize("other", [viewer(2), viewer(1, topic="price"), viewer(1, host=3)])
+def cancels() -> Subscriber:
+    subscriber = viewer(1)
+    subscriber.cancel("prices")
+    return subscriber
+
+
+@pytest.mark.parametrize("other", [viewer(2), viewer(1, topic="price"), viewer(1, host=3), cancels()])
 def test_other_subscribers_are_not_one_socket(other: Subscriber) -> None:
     assert diagnosed(viewer(0), other, rule=TWICE) == []
 

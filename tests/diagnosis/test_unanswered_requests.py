@@ -10,7 +10,7 @@ import pytest
 from tests.diagnosis.requesting_traffic import MS, START, Asker, diagnosed
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.diagnosis.telling import told_of
-from tests.diagnosis.test_requests import asked_anew_with_numbers, by_turns, gives_work, waits_for_work
+from tests.diagnosis.test_requests import by_turns, gives_work, waits_for_work
 from tests.peer_octets import message
 from zmtpscope.capture.segments import ACK, FIN
 from zmtpscope.diagnosis.diagnosis import Diagnosis
@@ -438,8 +438,22 @@ def test_a_request_that_was_queued_until_its_server_was_there_shows_no_patience(
 
 def test_a_reply_that_arrives_when_a_req_has_asked_anew_is_late() -> None:
     asker = Asker(("REQ", "ROUTER"))
-    asked_anew_with_numbers(asker)
+    asker.ask(b"question", envelope=[b"\0\0\0\1"])
+    asker.pause(10)
+    asker.ask(b"question", envelope=[b"\0\0\0\2"])
+    asker.answer(b"answer", envelope=[b"\0\0\0\1"])
     assert [diagnosis.rule for diagnosis in told(asker)] == ["late-reply"]
+
+
+def test_requests_that_were_queued_for_a_server_that_was_away_are_not_answered_late() -> None:
+    """A relaxed REQ asked twice while its REP was restarted, and sends both requests in one packet."""
+    asker = Asker()
+    asker.send(0, message(b"1", b"", b"question") + message(b"2", b"", b"question"))
+    for number in (b"1", b"2"):
+        asker.answer(b"answer", envelope=[number])
+    assert told(asker) == []
+    (violation,) = diagnosed(asker, rule="protocol-violation")
+    assert violation.severity == "note"
 
 
 def still_waits(asker: Asker) -> None:

@@ -57,7 +57,8 @@ class ObservedRequests:
     longest: list[Answered] = field(default_factory=list)
     """Slowest first."""
     late: ObservedRequest | None = None
-    """First request whose reply came after the next request."""
+    """First request whose reply came after the next request, for which the asker had waited."""
+    late_count: int = 0
     takes_late: bool = False
     """Whether requests have no id (ZMQ_REQ_CORRELATE), so that a late reply seems to answer the next one."""
     unasked: ObservedRequest | None = None

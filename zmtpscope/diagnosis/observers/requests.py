@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import islice
 from operator import attrgetter
@@ -42,6 +42,10 @@ from zmtpscope.records import SECOND
 
 LONGEST_HELD = SECOND
 """Longest delay of a side's data (ns), while a hole before it may be filled."""
+
+PATIENCE = SECOND // 100
+"""A client that asks again sooner (ns) does not wait for the reply: its requests were queued while it was not
+connected."""
 
 AFTER_ALL = (1 << 63) - 1
 
@@ -203,6 +207,19 @@ class RequestObserver(Observer):
         for outcome, is_late in ((ANSWERED, False), (LATE, True)):
             chosen = [place for place, each in enumerate(late) if each is is_late]
             self._emit_pairs(outcome, [requests[place] for place in chosen], [replies[place] for place in chosen])
+        self._note_late([request for request, is_late in zip(requests, late, strict=True) if is_late], requests)
+
+    def _note_late(self, late: list[MessageRow], answered: list[MessageRow]) -> None:
+        """Remember requests with late replies, except those after which the asker asked again at once."""
+        seen = self.observed.requests
+        assert seen is not None
+        places = sorted((row.time, row.offset) for row in (*answered, *self.open.rows.values()))
+        for row in late:
+            following = places[bisect_right(places, (row.time, row.offset)) :][:1]
+            if not following or following[0][0] - row.time >= PATIENCE:
+                seen.late_count += 1
+                if seen.late is None:
+                    seen.late, seen.takes_late = self._observed(row), row.key == ()
 
     def _emit_pairs(self, outcome: int, requests: list[MessageRow], replies: list[MessageRow]) -> None:
         pairs = zip(requests, replies, strict=True)
@@ -255,9 +272,6 @@ class RequestObserver(Observer):
             self._note_longest(seen, rows, latencies)
             seen.last_answered_ns = max(seen.last_answered_ns, max(map(by_time, rows)))
             seen.last_reply = Moment.of_packet(replies[-1].time, replies[-1].packet, self.files)
-        if outcome == LATE and seen.late is None:
-            seen.late = self._observed(rows[0])
-            seen.takes_late = rows[0].key == ()
         if outcome == UNASKED and seen.unasked is None:
             seen.unasked = self._observed(rows[0])
         if outcome == UNANSWERED and until is not None and seen.abandoned is None:

@@ -50,6 +50,8 @@ def _last_messages(subscriber: Subscriber, knowledge: Knowledge) -> ObservedRhyt
     rhythm = publisher.rhythm
     if rhythm is None or not connection.is_open or not subscriber.is_filtered or publisher.is_sending:
         return None
+    if subscriber.ending is not None:
+        return None
     is_held_back = publisher.last_outage is not None or subscriber.stalled_ns > rhythm.last.ns
     is_long = knowledge.last_ns - rhythm.last.ns >= max(MIN_SILENCE, MANY_PAUSES * rhythm.longest_ns)
     is_captured = rhythm.last.ns >= knowledge.lost_ns
@@ -106,7 +108,7 @@ TABLE = (
         "For example, the publisher's host crashed and was restarted, and the SUB did not notice. Not proven: a "
         "publisher that is not libzmq may choose its receivers.",
         "* The receive window of the subscriber is closed, or TCP sends octets to it again.\n"
-        "* The subscriber cancelled the subscription.\n"
+        "* The subscriber cancelled the subscription, or a side sent FIN.\n"
         "* Octets of its connection are missing from the capture.",
         _passed_over,
         ("fell-silent", "late-subscriber"),

@@ -59,7 +59,7 @@ def _late_on(connection: ObservedConnection, requests: ObservedRequests) -> Diag
     late, takes_late = requests.late or requests.abandoned, requests.takes_late or requests.are_displaced
     assert late is not None
     asker, asked = name_of(connection, requests.asker), name_of(connection, 1 - requests.asker)
-    count = requests.counts["unasked" if requests.late is None else "late"]
+    count = requests.counts["unasked"] if requests.late is None else requests.late_count
     times = f", {count} times" if count > 1 else ""
     text = f"{asked} answers late: {asker} had repeated its request before the reply to the one in packet "
     taken = f"; {asker} reads each late reply as the answer to its next request" if takes_late else ""
@@ -195,7 +195,7 @@ TABLE = (
         "* The repeated request has no reply either.\n"
         "* The connection was not captured completely.\n"
         "* The client may have had to wait for its connection: it sent the request when it connected after failed "
-        "attempts.",
+        "attempts, or sent both requests within 10 ms.",
         _late,
         consequences=("request-unanswered",),
     ),

@@ -166,8 +166,13 @@ def _are_one_socket(one: Subscriber, other: Subscriber) -> bool:
     subscriptions."""
     is_same = one.client == other.client and one.side != one.connection.listener
     is_at_once = other.connection.start.ns - one.connection.start.ns <= AT_ONCE
-    is_served = all(each.is_filtered and each.latest_ns and each.is_open for each in (one, other))
-    topics = [{subscription.topic for subscription in each.subscriptions} for each in (one, other)]
+    is_served = all(
+        each.is_filtered and each.latest_ns and each.is_open and each.ending is None for each in (one, other)
+    )
+    topics = [
+        {(subscription.topic, subscription.until_ns is None) for subscription in each.subscriptions}
+        for each in (one, other)
+    ]
     return is_same and is_at_once and is_served and bool(topics[0]) and topics[0] == topics[1]
 
 
@@ -253,7 +258,7 @@ TABLE = (
         "same subscriptions, so each message is received twice. Probably one socket connected twice. A capture does "
         "not show whether the connections belong to one socket or to two.",
         "* The connections, or the earlier connections that they replace, began at different times.\n"
-        "* Their subscriptions differ.",
+        "* Their subscriptions or cancellations differ, or one of them ended.",
         _connected_twice,
     ),
     Rule(

@@ -24,7 +24,7 @@ MIN_TIMED, TIMER_SPREAD = 3, 20
 MIN_WAIT = 10 * SECOND // 1000
 """Minimum time without data (ns) after which a timer closes."""
 
-ACCEPTED = frozenset({"ZMTP3X-META-11"})
+ACCEPTED = frozenset({"ZMTP3X-META-11", "REQREP-02"})
 """Violations that libzmq and all known peers accept, so they are notes."""
 
 ABSENT = frozenset({"ZRE-12", "ZMTP3X-META-15"})
