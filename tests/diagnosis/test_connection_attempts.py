@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.diagnosis.talking import CLIENT, SERVER, Talk
+from tests.diagnosis.talking import CLIENT, SERVER, Talk, knowledge_of
 from tests.diagnosis.telling import consequences_of, told, told_of
 from zmtpscope.capture.segments import ACK, FIN
+from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.records import SECOND
 from zmtpscope.zmtp.greeting import build_signature
 
@@ -112,7 +113,9 @@ def test_clients_that_end_soon_after_their_server_do_not_miss_it() -> None:
 def test_a_request_that_is_pending_when_server_and_client_end_is_a_note(times: int, severity: str) -> None:
     asked = Talk(0, at=0).handshake("REQ", "REP").multipart(CLIENT, b"", b"next").wait(0.5).close(SERVER)
     other = Talk(60, at=0, client=9, port=5559).handshake("REQ", "REP").wait(25).command(CLIENT, "PING")
-    diagnosis = told_of(asked, *_refused(100, times, 0.7), other)["request-lost"]
+    found = diagnose(knowledge_of(asked, *_refused(100, times, 0.7), other))
+    everything = {each.rule: each for cause in found for each in (cause.diagnosis, *cause.consequences)}
+    diagnosis = everything["request-lost"]
     assert diagnosis.severity == severity
     assert ("the client ended soon after" in diagnosis.text) is (severity == "note")
 

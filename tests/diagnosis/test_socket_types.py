@@ -18,6 +18,14 @@ def test_types_that_both_announced_are_proof() -> None:
     assert "SUB of 10.0.0.2 connects to PULL at 10.0.0.1:5555" in diagnosis.text
 
 
+def test_a_port_of_the_host_that_would_fit_is_named_and_the_close_is_no_cause_of_its_own() -> None:
+    wrong = Talk(0).handshake("REQ", "PUB").close(SERVER)
+    other = Talk(1, client=3, port=5556).handshake("REQ", "REP").wait(9).close()
+    (diagnosis,) = told_of(wrong, other).values()
+    assert diagnosis.rule == "wrong-pairing"
+    assert diagnosis.hint.endswith("check that the port is the intended one: REP 10.0.0.1:5556 would fit")
+
+
 def test_a_side_that_only_closes_has_likely_another_type(captures: Path) -> None:
     found = told(captures / "problems/wrong-pairing.pcap")
     assert list(found) == ["wrong-pairing"]

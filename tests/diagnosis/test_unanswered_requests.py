@@ -277,6 +277,49 @@ def test_a_server_that_leaves_after_the_same_request_three_times_fails_on_it() -
     assert diagnosis.text.endswith("asked something else and was answered (and 2 times more, after the same request)")
 
 
+def test_the_last_request_on_which_a_server_fails_belongs_to_the_earlier_ones() -> None:
+    lost = [left_in_the_middle(at=at) for at in (0, 2000, 4000, 6000)]
+    others = [Asker(at=at) for at in (1000, 3000, 5000)]
+    for other in others:
+        other.ask(b"another question")
+        other.answer(b"answer")
+    (diagnosis,) = told(*lost, *others)
+    assert (diagnosis.severity, diagnosis.count) == ("warn", 4)
+    assert diagnosis.text.endswith("(and 3 times more, after the same request)")
+
+
+@pytest.mark.parametrize(("silent_ms", "severity"), [(5000, "error"), (0, "note")], ids=["waits", "asks again"])
+def test_a_req_that_reconnects_and_is_silent_still_waits_for_the_lost_reply(silent_ms: int, severity: str) -> None:
+    """Another REQ of that host is answered, but it belongs to another program."""
+    again, other = Asker(at=500), Asker(at=2000)
+    other.ask(b"another question")
+    other.answer(b"answer")
+    again.pause(silent_ms)
+    again.acknowledge(0)
+    if not silent_ms:
+        again.ask(b"another question")
+        again.answer(b"answer")
+    (diagnosis,) = told(left_in_the_middle(), again, other)
+    assert (diagnosis.rule, diagnosis.severity) == ("request-lost", severity)
+
+
+def test_an_idle_client_that_reconnects_silently_does_not_wait_for_the_lost_reply() -> None:
+    idle, again, other = Asker(at=10), Asker(at=500), Asker(at=2000)
+    idle.ask(b"earlier question")
+    idle.answer(b"answer")
+    idle.pause(30)
+    idle.add(1, FIN | ACK)
+    again.pause(5000)
+    again.acknowledge(0)
+    other.ask(b"another question")
+    other.answer(b"answer")
+    second = Asker(at=2500)
+    second.ask(b"another question")
+    second.answer(b"answer")
+    (diagnosis,) = told(left_in_the_middle(), idle, again, other, second)
+    assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "note")
+
+
 def test_a_dealer_that_asks_the_same_again_lost_nothing_but_asks_more_beside_it() -> None:
     def lost_and_then(question: bytes) -> list[Diagnosis]:
         again = Asker(("DEALER", "REP"), at=1000)

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
-from zmtpscope.diagnosis.across.endings import ending_of
+from zmtpscope.diagnosis.across.endings import ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection, began
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRequest
@@ -18,6 +18,9 @@ LONGEST_HOP_NS = SECOND
 
 TOGETHER_NS = SECOND // 2
 """A program that ends closes all its connections within this time (ns)."""
+
+SILENT_NS = 3 * SECOND
+"""A REQ that waits sends nothing on its new connection for at least this time (ns)."""
 
 RELAYED_NS = SECOND // 20
 """A TCP proxy connects to the server, and passes octets on, within this time (ns)."""
@@ -123,11 +126,35 @@ def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | No
     lost idle connections at the same time and reconnect, too; so one connection for each of them does not count.
     """
     client = asked.connection.sides[asked.asker]
-    key = asked.connection.endpoint, client.ip, client.socket_type
-    later, ends = _replied_to(knowledge).get(key, []), _ended_idle(knowledge).get(key, [])
-    others = bisect_left(ends, since + TOGETHER_NS) - bisect_left(ends, since - TOGETHER_NS)
-    begin = bisect_left(later, since, key=_start) + others
+    later = _replied_to(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
+    begin = bisect_left(later, since, key=_start) + _others_cut_off(asked, since, knowledge)
     return later[begin].first if begin < len(later) else None
+
+
+def reconnected_silently(asked: Asked, since: int, knowledge: Knowledge) -> bool:
+    """Whether the client reconnected after `since` and sent no request for `SILENT_NS`, as a REQ that waits does.
+
+    Idle clients of that address, which were cut off at the same time, may be silent, too: one connection for each of
+    them does not count.
+    """
+    same = knowledge.by_ends[asked.connection.ends]
+    later = same[bisect_right(same, since, key=began) :]
+    silent = [each for each in later if _is_silent(each, asked, knowledge.last_ns)]
+    return len(silent) > _others_cut_off(asked, since, knowledge)
+
+
+def _is_silent(connection: ObservedConnection, asked: Asked, now: int) -> bool:
+    side = connection.sides[asked.asker]
+    is_alike = is_agreed(connection) and side.socket_type == asked.connection.sides[asked.asker].socket_type
+    is_kept = connection.is_open and now - connection.start.ns >= SILENT_NS
+    return is_alike and is_kept and connection.is_whole and side.rhythm is None
+
+
+def _others_cut_off(asked: Asked, since: int, knowledge: Knowledge) -> int:
+    """Return the number of idle clients of the same address and socket type that were cut off at about `since`."""
+    client = asked.connection.sides[asked.asker]
+    ends = _ended_idle(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
+    return bisect_left(ends, since + TOGETHER_NS) - bisect_left(ends, since - TOGETHER_NS)
 
 
 def last_answered(asked: Asked, knowledge: Knowledge) -> int:

@@ -434,7 +434,7 @@ TABLE = (
         "* A note if the host then listens on another port that its system chose.",
         "* A pending PING, an ERROR or a forbidden frame explains the end.\n* No other peer depended on it.",
         _peer_departed,
-        ("connection-refused", "connection-unanswered", "reconnect-storm"),
+        ("connection-refused", "connection-unanswered", "reconnect-storm", "request-lost"),
     ),
     Rule(
         "violating-frame",

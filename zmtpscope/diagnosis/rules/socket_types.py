@@ -17,6 +17,7 @@ from zmtpscope.diagnosis.observers.observed import Endpoint, ObservedConnection,
 from zmtpscope.diagnosis.rules.from_findings import Met, OfFindings, closed_at_once, diagnoses_of, with_finding
 from zmtpscope.grouping import grouped
 from zmtpscope.records import MILLISECOND
+from zmtpscope.words import listed
 from zmtpscope.zmtp.socket_types import may_meet
 
 TOLD = ("ZMTP3X-META-08", "ZMTP20-GREETING-04")
@@ -47,7 +48,7 @@ def _wrong_pairing(knowledge: Knowledge) -> Iterator[Diagnosis]:
             "error",
             ends.name,
             _sentence(connection, finding, types) + _repeated(met) + _tenant_before(knowledge, connection, types),
-            HINT,
+            HINT + _fitting(knowledge, connection, types),
             evidence=(Evidence.of(each) for _, each in met[:MAX_EVIDENCE]),
             about=met,
             explains=(*TOLD, *ONLY_CLOSED, "ZMTP-CONN-08"),
@@ -122,6 +123,21 @@ def _tenant_before(knowledge: Knowledge, connection: ObservedConnection, types: 
     )
     fits = before is not None and client is not None and may_meet(before, client)
     return f"; {before} listened there before, so another program took the port" if fits else ""
+
+
+MAX_FITTING = 2
+
+
+def _fitting(knowledge: Knowledge, connection: ObservedConnection, types: list[str | None]) -> str:
+    """Name the other listeners of the host that fit the client, or return ""."""
+    _, client = types
+    latest = ((endpoint, known[-1].socket_type) for endpoint, known in _listening(knowledge).items() if known)
+    found = [
+        f"{socket_type} {address(endpoint)}"
+        for endpoint, socket_type in latest
+        if endpoint[0] == connection.endpoint[0] and client is not None and may_meet(socket_type, client)
+    ]
+    return f": {listed(found, MAX_FITTING)} would fit" if found else ""
 
 
 def _first_type(sides: Iterable[ObservedSide]) -> str | None:
@@ -314,7 +330,7 @@ TABLE = (
         "* The types that both sides announce on any connection of the two fit.\n"
         "* The close comes late, or, over a long path, before the type can reach the client.",
         _wrong_pairing,
-        ("reconnect-storm",),
+        ("reconnect-storm", "peer-departed"),
     ),
     Rule(
         "identity-collision",

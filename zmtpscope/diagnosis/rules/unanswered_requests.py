@@ -24,7 +24,7 @@ from zmtpscope.diagnosis.across.hanging import (
     latencies,
     may_be_worker,
 )
-from zmtpscope.diagnosis.across.hops import Asked, answered_later, asked_again
+from zmtpscope.diagnosis.across.hops import Asked, answered_later, asked_again, reconnected_silently
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import LIKELY, MAX_EVIDENCE, Diagnosis, Evidence, Rule
@@ -297,22 +297,39 @@ def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if not each.is_unacknowledged and not each.was_cut and is_lost(each, knowledge)
         if each.conn_id not in clients
     ]
-    for_ever = (
-        each for each, again in lost if again is None and not asked_again(each.oldest, each.until, knowledge).times
+    for_a_while = grouped((each.connection.endpoint, (each, again)) for each, again in lost if again is not None)
+    fatal = {endpoint: content for endpoint, same in for_a_while.items() if (content := _fatal_content(same))}
+    for_ever = grouped(
+        (each.connection.endpoint, each)
+        for each, again in lost
+        if again is None and not asked_again(each.oldest, each.until, knowledge).times
     )
-    for same in grouped((each.connection.endpoint, each) for each in for_ever).values():
-        yield _lost_for_ever(same, behind, knowledge)
-    for_a_while = ((each.connection.endpoint, (each, again)) for each, again in lost if again is not None)
-    for same_again in grouped(for_a_while).values():
-        yield _lost_for_a_while(same_again, behind)
+    for endpoint, same in for_ever.items():
+        others = [each for each in same if each.oldest.request.content != fatal.get(endpoint)]
+        if others:
+            yield _lost_for_ever(others, behind, knowledge)
+    for endpoint, same_again in for_a_while.items():
+        more = [each for each in for_ever.get(endpoint, ()) if each.oldest.request.content == fatal.get(endpoint)]
+        yield _lost_for_a_while(same_again, more, behind)
+
+
+def _fatal_content(lost: Sequence[tuple[Hanging, Asked]]) -> int | None:
+    """Return the content of the request after which the server left each time, if it left often and others were
+    answered."""
+    contents = {each.oldest.request.content for each, _ in lost}
+    later = {again.request.content for _, again in lost}
+    return contents.pop() if len(lost) >= OFTEN and len(contents) == 1 and 0 not in contents | later else None
 
 
 def _made_up_for(left: Hanging, behind: Mapping[str, Sequence[Hanging]], knowledge: Knowledge) -> Asked | None:
     """Return a later answered request of the same REQ, or of a client of the broker; None if the client got no reply
     since.
 
-    Other socket types may send any request while an earlier one is lost, so they do not count.
+    Other socket types may send any request while an earlier one is lost, so they do not count. Nor does a request of
+    another client, if the REQ reconnected and is silent, because it still waits.
     """
+    if left.requests.is_lock_step and reconnected_silently(left.oldest, left.until, knowledge):
+        return None
     waiting = [each for each in (*behind.get(left.conn_id, ()), left) if each.requests.is_lock_step]
     found = (answered_later(each.oldest, left.until, knowledge) for each in waiting)
     return next((each for each in found if each is not None), None)
@@ -354,17 +371,20 @@ def _ended_too(waiting: Hanging, knowledge: Knowledge) -> bool:
     return gave_up is not None and gave_up - waiting.until <= SOON_NS and last.start.ns <= waiting.until
 
 
-def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str, Sequence[Hanging]]) -> Diagnosis:
+def _lost_for_a_while(
+    same: Sequence[tuple[Hanging, Asked]], more: Sequence[Hanging], behind: Mapping[str, Sequence[Hanging]]
+) -> Diagnosis:
+    """Diagnose requests whose client was answered later. `more` are the same requests, but not answered since."""
     first, again = same[0]
-    clients = [client for each, _ in same for client in behind.get(each.conn_id, ())]
-    everybody = [*(each for each, _ in same), *clients]
+    lost = [*(each for each, _ in same), *more]
+    clients = [client for each in lost for client in behind.get(each.conn_id, ())]
     later = again.request.moment.ns - first.until
     who = name_of(again.connection, again.asker)
-    contents = {each.oldest.request.content for each, _ in same}
+    contents = {each.oldest.request.content for each in lost}
     is_another = 0 not in contents and again.request.content not in contents
     asked = "asked something else" if is_another else "asked again"
-    is_often, is_same = len(same) >= OFTEN, is_another and len(contents) == 1
-    times = f" (and {len(same) - 1} times more{', after the same request' if is_same else ''})" if len(same) > 1 else ""
+    is_often, is_same = len(lost) >= OFTEN, is_another and len(contents) == 1
+    times = f" (and {len(lost) - 1} times more{', after the same request' if is_same else ''})" if len(lost) > 1 else ""
     return Diagnosis.of(
         LOST,
         "warn" if is_often and is_same else "note",
@@ -376,10 +396,10 @@ def _lost_for_a_while(same: Sequence[tuple[Hanging, Asked]], behind: Mapping[str
             Evidence(first.oldest.request.moment, f"the request of {first.asker}", first.oldest.request.ref),
             Evidence(again.request.moment, "what was asked later, and answered", again.request.ref),
         ),
-        about=everybody,
+        about=(*lost, *clients),
         explains=("REQREP-06",),
-        count=len(same),
-        last_ns=max(each.until for each, _ in same),
+        count=len(lost),
+        last_ns=max(each.until for each in lost),
     )
 
 
@@ -435,9 +455,11 @@ TABLE = (
         "new connection. libzmq does not repeat requests: a REQ without ZMQ_REQ_RELAXED waits forever.\n"
         "* If a broker forwarded the request, the waiting client is named.\n"
         "* If the server had not replied for long before it left, it probably hung: see request-unanswered.\n"
-        "* A note if a REQ of the same address later received a reply to any request at the endpoint.\n"
+        "* A note if a REQ of the same address later received a reply to any request at the endpoint, unless the REQ "
+        "reconnected and then sent nothing for 3 s: it still waits.\n"
         "* A note if the client stopped reconnecting within 3 s, as in an orderly shutdown.",
         "* The client sends the same request again.\n* The client had waited for long before the server left.",
         _lost,
+        ("reconnect-storm",),
     ),
 )
