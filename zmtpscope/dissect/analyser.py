@@ -133,7 +133,10 @@ class Analyser:
         return (batch for batch in self.parts(block, follow) if batch is not None)
 
     def parts(self, block: SegmentBlock, follow: Follow | None) -> Iterator[Batch | None]:
-        """Yield the batches of a block as `steps` does, and None after each connection, so that callers can pause."""
+        """Yield the batches of a block of packets, and None after each connection, so that callers can pause.
+
+        With `follow`, also yields the batches that result from the passing of time.
+        """
         before, self.latest = self.latest, max(self.latest, block.latest)
         self.now = max(self.now, self.latest)
         if block.datagrams:
@@ -173,7 +176,10 @@ class Analyser:
         return touched
 
     def _mark(self, unread: Unread, block: SegmentBlock, touched: list[Connection]) -> None:
-        """Mark the sides that acknowledge late, so that their connections report it."""
+        """Mark the sides that acknowledge late, so that their connections report it.
+
+        `unread` are these sides; their connections are added to `touched`.
+        """
         key, sides = block.keys[unread.direction], self.flows.sides
         side = sides.get(key) or next((side for each in touched for side in each.tcp if side.key == key), None)
         if side is not None:
@@ -204,8 +210,7 @@ class Analyser:
         self._take_over()
 
     def _take_over(self) -> None:
-        """Register connections in the flow table that the fast path has read from their SYN on, and has now
-        released."""
+        """Register released connections in the flow table: the fast path has read them from their SYN on."""
         for connection in self.fast_path.sessions.drain():
             self.connections[connection.tcp] = connection
             if connection.negotiation.awaits_time:

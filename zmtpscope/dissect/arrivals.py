@@ -8,9 +8,9 @@ from zmtpscope.capture.segments import ORDINALS
 
 
 class Arrival(NamedTuple):
-    """The segment that carried an octet, or that made something certain.
+    """The segment that carried an octet, or the segment with which a result became certain.
 
-    `ordinal` orders the segments of a run, `packet` is a packet reference.
+    `ordinal` orders the segments of a run of the program, `packet` is a packet reference.
     """
 
     ordinal: int

@@ -39,8 +39,10 @@ class OctetBudget:
         return max(self.memberships, self.subscriptions) < ALL_MEMBERSHIPS // 2
 
     def take(self, held: int, memberships: int = 0) -> None:
-        """Add `held` to the octets in use, and `memberships` to the part for topics and groups; negative numbers
-        subtract."""
+        """Add `held` to the number of buffered octets, and `memberships` to those of topics and groups.
+
+        Negative numbers subtract.
+        """
         self.held += held
         self.memberships += memberships
 

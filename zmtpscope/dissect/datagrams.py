@@ -150,7 +150,7 @@ class Datagrams:
         return np.array([not self.forced.isdisjoint(ports_of(key)) for key in keys], np.bool_)
 
     def finish(self, ordinal: int) -> None:
-        """Write findings that were only counted, and multicast groups that no host joined.
+        """Write findings that were only counted, and findings about multicast groups that no host joined.
 
         `ordinal` is the end of the capture, by which records are sorted.
         """

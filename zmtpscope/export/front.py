@@ -118,7 +118,7 @@ class SidesColumn:
             self._forget_columns(stream.conn)
 
     def names(self, stream: Stream) -> Column:
-        """Return the names of both sides; in the first line of a connection with addresses."""
+        """Return the names of both sides. In the first line of a connection they include the addresses."""
         if stream.conn is None:
             return self._addresses(stream, "udp")
         if not self._wide and self.is_new(stream):

@@ -171,7 +171,8 @@ class StoredRows(StoredColumns):
         return Words([each[place] for each in shared.words], shared.codes.take(self.run_of))
 
     def of_regimes(self, name: str) -> NDArray[Any]:
-        """Return a number or truth value that the regime of each row has (`zmtp/regime.py`)."""
+        """Return for each row an attribute of its sender's `Regime` (version, framing, phase): a number or truth
+        value."""
         shared = self.table.shared
         values = np.array([getattr(each[0], name) for each in shared.words])
         return values[shared.codes.take(self.run_of)]

@@ -88,7 +88,7 @@ class ZmtpConnection:
             self.segment_log = SegmentLog(tcp.number)
 
     def write_with(self, writer: RecordWriter) -> None:
-        """Use another record writer from now on. The segments read so far are in the index."""
+        """Write the records of further segments with another writer. The index contains the segments read so far."""
         self.writer = self.rows.writer = writer
         if self.segment_log is not None:
             self.segment_log.waiting = []
@@ -160,7 +160,7 @@ class ZmtpConnection:
         return self.negotiation.settled and self.view.is_agreed() and self.rows.inference is None
 
     def _note_segments(self, segment_log: SegmentLog, block: BlockView) -> None:
-        """Log where the octets of a block are, or only count them if the connection is not read."""
+        """Log where the octets of a block are in files, or only count them if the connection cannot be parsed."""
         is_over = all(stream.mode is Mode.OPAQUE for stream in self.streams) and not self.view.is_zmtp
         (segment_log.pass_by if is_over else segment_log.take)(self.tcp.tcp, block)
 
@@ -334,7 +334,7 @@ class ZmtpConnection:
     def running_stalls(self, now: int, ordinal: int) -> Iterator[Record]:
         """Yield records of the stalls that last at `now` (ns), as if the capture ended there.
 
-        `ordinal` is the one of this time, by which records are sorted.
+        Records are sorted by `ordinal`.
         """
         for side in self.tcp.tcp if self.view.is_zmtp else ():
             stall = running_stall(side, now, ordinal)
@@ -344,7 +344,7 @@ class ZmtpConnection:
     def running_outages(self, now: int, ordinal: int) -> Iterator[Record]:
         """Yield records of the outages that last at `now` (ns), and of lost segments so far.
 
-        `ordinal` is the one of this time, by which records are sorted.
+        Records are sorted by `ordinal`.
         """
         for side in self.tcp.tcp if self.view.is_zmtp else ():
             for outage in (running_outage(side, now, ordinal), losses(side)):

@@ -124,7 +124,7 @@ def mechanism(readers: list[SideReader | None]) -> str | None:
 
 
 def handshake(view: ConnectionView) -> str:
-    """Return "complete", "failed", "incomplete" or "unseen"."""
+    """Return how far the handshake got: "complete", "failed", "incomplete", or "unseen" if it was not captured."""
     decision = view.negotiation.decision
     from_start = any(tcp.begun for tcp in view.tcp.tcp)
     if decision is None and not (from_start and view.negotiation.forced):
@@ -142,7 +142,7 @@ def handshake(view: ConnectionView) -> str:
 
 
 def values(outcome: Outcome, connection: Connection) -> dict[str, Any]:
-    """Return the fields that only connection records have, in order."""
+    """Return the fields that only connection records have, in the order of the record type."""
     first = connection.closing
     (one, other), (here, there) = outcome.sides, connection.tcp
     (ip_0, port_0), (ip_1, port_1) = connection.addresses

@@ -154,7 +154,7 @@ class TypeInference:
                 yield known, side
 
     def _find(self, side: int) -> None:
-        """Set the types of both sides: `side` subscribes, or its type is known."""
+        """Set the types of both sides, since `side` is known to subscribe, or has a known type."""
         own = self.view.streams[side].socket_type
         types = own or "SUB", USUAL_PARTNERS.get(own or "SUB")
         for each, found in zip((side, 1 - side), types, strict=True):

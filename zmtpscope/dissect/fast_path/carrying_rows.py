@@ -74,7 +74,10 @@ class CarryingRows:
         return list(zip(self.ends[rows], ordinals[rows], packets[rows], times[rows], strict=True))
 
     def segments_at(self, places: Int64) -> Int64:
-        """Return the segments that carry the octets at these places, as three rows: ordinals, packets, times."""
+        """Return the segments that carry the octets at these places, as three rows: ordinals, packets, times.
+
+        A place is the stream offset of direction i plus `shifts[i]`.
+        """
         found: Int64 = self.segments[:, self.places.searchsorted(places, "right")]
         return found
 

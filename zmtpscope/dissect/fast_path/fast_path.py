@@ -118,8 +118,8 @@ class FastPath:
     def _enter_new_connections(self, current: CurrentBlock, beginning: dict[int, int], is_seen: bytearray) -> None:
         """Read the connections whose handshakes are complete within the block.
 
-        `beginning` is the result of `_beginning`. Directions marked in `is_seen` are skipped, and those of the
-        connections are marked.
+        `beginning` are the directions that open new connections, with their opposites. Directions marked in `is_seen`
+        are skipped, and those of the connections are marked.
         """
         pairs = [pair for pair in beginning.items() if pair[1] != NOT_HERE and not is_seen[pair[0]]]
         if not pairs:
@@ -415,9 +415,9 @@ class FastPath:
     def _give_rows(
         self, current: CurrentBlock, messages: Messages, carrying: CarryingRows, chosen: Int64
     ) -> dict[MessageRows, bool]:
-        """Make tables of the messages of the chosen sides, if they are needed.
+        """Make tables of the messages of the chosen sides, if an output or a rule needs them.
 
-        Returns the objects that check the messages; the value is whether its messages need no dissection.
+        Returns the objects that check the messages, each with whether its messages need no dissection.
         """
         slots, counts = messages.slots.tolist(), messages.counts.messages
         wanted = counts[chosen] > 0

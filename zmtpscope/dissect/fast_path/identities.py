@@ -23,7 +23,7 @@ Identities = tuple[str | None, str | None]
 
 
 def identity_in(octets: bytes) -> slice | None:
-    """Return where a segment contains an identity that may differ between connections; None if it contains none."""
+    """Return where a segment of a handshake contains an identity; None if it contains none."""
     size_at = octets.find(PROPERTY) + len(PROPERTY)
     if size_at < len(PROPERTY) or size_at >= len(octets):
         return None
@@ -33,7 +33,7 @@ def identity_in(octets: bytes) -> slice | None:
 
 
 def without_identity(octets: bytes) -> bytes:
-    """Return the octets of a segment with zeros in place of an identity."""
+    """Return the octets of a segment with zeros in place of its identity, for comparison with other connections."""
     identity = identity_in(octets)
     if identity is None:
         return octets
@@ -41,7 +41,7 @@ def without_identity(octets: bytes) -> bytes:
 
 
 def with_other_identity(octets: bytes) -> bytes:
-    """Return the octets of a segment with another identity, that of a ZRE node if possible."""
+    """Return the octets of a segment with another identity; a ZRE identity is replaced by one if possible."""
     identity = identity_in(octets)
     if identity is None:
         return octets

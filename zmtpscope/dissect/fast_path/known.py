@@ -1,6 +1,6 @@
-"""A connection on the fast path from its SYN on: its opening (the segments of its handshakes) equals a known one.
+"""A connection on the fast path from its SYN on, since its handshakes are known from earlier connections.
 
-`openings.py` has the known openings.
+`openings.py` has the known handshakes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class BlockRows:
 
 
 class KnownConnection:
-    """A connection on the fast path from its SYN on, whose opening is a known one so far.
+    """A connection on the fast path from its SYN on; its segments so far are known from earlier connections.
 
     `keys` are the flow keys of side 0 and side 1.
     """
@@ -83,9 +83,10 @@ class KnownConnection:
     # -- reading a block ----------------------------------------------------------------------------------------------
 
     def take(self, rows: BlockRows, directions: Directions, pair: DirectionPair, openings: Openings) -> bool:
-        """Read the segments of a block that belong to the opening of this connection.
+        """Read the segments of a block that belong to the handshakes of this connection.
 
-        `pair` are its two directions. Returns False, without effect, if they are no known opening, or out of order.
+        `pair` are its two directions. Returns False, without effect, if no earlier connection had the same segments, or
+        if they are out of order.
         """
         following = self._following(rows, directions, pair)
         if following is None:
@@ -128,9 +129,9 @@ class KnownConnection:
         return following[0], following[1]
 
     def _walk(self, rows: BlockRows, directions: Directions, pair: DirectionPair, openings: Openings) -> bool:
-        """Follow the segments of a block to the end of the opening.
+        """Follow the segments of a block to the end of the handshakes.
 
-        Returns whether the known openings contain all of them.
+        Returns whether earlier connections had the same segments.
         """
         carrying = [
             (row, side)
@@ -158,7 +159,7 @@ class KnownConnection:
         return True
 
     def _is_in_time(self, arrival: Arrival) -> bool:
-        """Whether a segment is not older than the last one, and within the maximum duration of an opening."""
+        """Whether a segment is not older than the last one, and within the maximum duration of handshakes."""
         if not self.segments:
             return True
         return self.segments[-1].arrival.time <= arrival.time < self.segments[0].arrival.time + LONGEST
@@ -170,16 +171,16 @@ class KnownConnection:
         return all(side is not None or self.state[number].octets == end for number, (side, end) in ends)
 
     def leave(self) -> Iterator[PlainState]:
-        """Yield the states of both sides at the end of the opening, before other segments of the current block."""
+        """Yield the states of both sides at the end of their handshakes, before other segments of the current block."""
         assert self.opening is not None
         for before, after, end in zip(self.before, self.state, self.opening.ends, strict=True):
             tcp = TcpState.after(after.initial, 0, -1, NEVER) if before.initial < 0 else before
             yield PlainState(tcp, position=end, begin=tcp.octets)
 
     def continue_from(self, tcp: Connection, writer: RecordWriter, path: Path, segments: list[Segment]) -> None:
-        """Continue with a connection whose opening was completely in the current block, and whose records are written.
+        """Continue after handshakes that were complete in the current block. Their records are written.
 
-        `path` is the known opening, `segments` are those of this connection.
+        `path` are the known handshakes, `segments` the ones of this connection.
         """
         self.tcp, self.writer, self.opening = tcp, writer, path.opening
         self.steps += path.steps
@@ -196,7 +197,7 @@ class KnownConnection:
         self.tcp = flows.begin(self.keys[0], row, self.state[0].initial)
 
     def stay(self, budget: OctetBudget) -> dict[int, PlainSide]:
-        """Count the memory of the connection after its opening.
+        """Count the memory of the connection after its handshakes.
 
         Returns, by number, the sides that the fast path reads from now on.
         """
@@ -207,7 +208,7 @@ class KnownConnection:
         return {number: like.of(stream) for number, (like, stream) in enumerate(both) if like is not None}
 
     def emit(self, sink: Sink) -> None:
-        """Write the records of the opening's segments in the current block."""
+        """Write the records of the handshakes for the segments in the current block."""
         assert self.tcp is not None
         if self.writer is None:
             self.writer = RecordWriter(sink, self.tcp.ends(), self.tcp.listener)
@@ -232,11 +233,11 @@ class KnownConnection:
         return identities_of((side, octets) for side, octets, _ in self.segments)
 
     def identity(self, side: int) -> str | None:
-        """Return the identity that a side announced in the opening."""
+        """Return the identity that a side announced in its handshake."""
         return None if self.opening is None else self.opening.identities_with(self.identities)[side]
 
     def read_again(self, sink: Sink, states: tuple[TcpState, TcpState]) -> ZmtpConnection | None:
-        """Return the connection in the form of the slow path, after the segments of the opening so far.
+        """Return the connection as the slow path represents it, after the segments of its handshakes so far.
 
         None if no octets were sent. Writes no records. `states` are the current TCP states of both sides.
         """

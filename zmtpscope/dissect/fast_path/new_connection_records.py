@@ -73,7 +73,7 @@ class NewConnectionRecords:
         return tuples_of(Arrival, ordinals.tolist(), block.packets[rows].tolist(), block.times[rows].tolist())
 
     def _streams(self, side: int | None) -> list[Stream]:
-        """Return the streams of a side of all connections; for `side` None those of the connections themselves."""
+        """Return the `Stream` of one side of each connection; for `side` None that of the connection itself."""
         which = NEITHER if side is None else side
         return [self._new.streams[place][which] for place in self._places]
 

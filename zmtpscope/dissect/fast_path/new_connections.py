@@ -1,4 +1,4 @@
-"""New connections whose handshakes are complete within one block and equal a known opening.
+"""New connections with handshakes that are complete within one block and equal known ones.
 
 `whole_openings.py` finds them. Most short connections also end in the block.
 """
@@ -46,7 +46,7 @@ class Streams(dict[int, tuple[Stream, Stream, Stream]]):
 
 
 class NewConnections:
-    """New connections of a block with the same opening: index i of each column or list is connection i.
+    """New connections of a block with equal handshakes: index i of each column or list is connection i.
 
     Columns with two rows contain side 0 and side 1.
     """
@@ -154,9 +154,9 @@ class NewConnections:
         return ends[order], close
 
     def continuing(self, first: Step, sink: Sink, rows: BlockRows) -> Iterator[tuple[int, KnownConnection]]:
-        """Yield (slot of side 0, connection) for the connections that continue after the block.
+        """Yield (index of side 0 in `SideStates`, connection) for the connections that continue after the block.
 
-        `first` is the state before the first segment of an opening.
+        `first` is the state of handshakes before their first segment.
         """
         sizes = list(map(len, self.path.octets))
         for place in self._continuing():
@@ -182,7 +182,7 @@ class NewConnections:
 
     @cached_property
     def identities(self) -> list[Identities]:
-        """The identities of each connection that differ from the known opening."""
+        """The identities of each connection, in which it differs from earlier connections."""
         found: list[list[str | None]] = [[None] * len(self), [None] * len(self)]
         for side, rows, identity in zip(self.path.sides, self.rows, self.path.identities, strict=True):
             if identity is not None:

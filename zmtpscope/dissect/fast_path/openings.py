@@ -87,7 +87,7 @@ class Segment(NamedTuple):
 
 
 class LearnedEvent(NamedTuple):
-    """A greeting or command in a known opening; its first octet is in the segment with the index `first`."""
+    """A greeting or command in known handshakes; its first octet is in the segment with the index `first`."""
 
     side: int
     event: Greeting | Command
@@ -102,7 +102,7 @@ class LearnedEvent(NamedTuple):
 
 
 class LearnedFact(NamedTuple):
-    """A fact in a known opening: a ROUTER serves a peer with an identity, or a PAIR serves its peer.
+    """A fact in known handshakes: a ROUTER serves a peer with an identity, or a PAIR serves its peer.
 
     With `identity` None, the identity differs between connections. `first` is the index of the segment with the first
     octet of the command that shows the fact.
@@ -116,14 +116,14 @@ class LearnedFact(NamedTuple):
     def fact(self, at: Arrival, origin: Origin, identities: Identities) -> ConnectionFact:
         """Return the fact for a connection.
 
-        `at` is the packet of the segment, with the ordinal of the segment that completed it.
+        `at` is the packet of the segment `first`, with the ordinal of the segment that completed the command.
         """
         identity = identities[self.unit.side] if self.identity is None else self.identity
         return ConnectionFact(at, origin, "served", self.unit, (self.socket_type, identity))
 
 
 class LearnedNote(NamedTuple):
-    """A finding in a known opening, about the segment with the index `first`. Other fields are as in `Note`."""
+    """A finding in known handshakes, about the segment with the index `first`. The other fields are those of `Note`."""
 
     side: int | None
     finding: Finding
@@ -134,7 +134,7 @@ class LearnedNote(NamedTuple):
     def note(self, at: Arrival) -> Note:
         """Return the finding for a connection.
 
-        `at` is the packet of the segment, with the ordinal of the segment that completed it.
+        `at` is the packet of the segment `first`, with the ordinal of the segment that completed the finding.
         """
         return Note(self.side, self.finding, at, at.ordinal, (), self.unit, self.source)
 
@@ -143,7 +143,7 @@ Learned = LearnedEvent | LearnedNote | LearnedFact
 
 
 class Opening(NamedTuple):
-    """A complete known opening, and the state of connections after it.
+    """Complete known handshakes of both sides, and the state of connections after them.
 
     `sides` are those that the fast path can read.
     """
@@ -162,7 +162,7 @@ class Opening(NamedTuple):
     def identities_with(self, identities: Identities) -> Identities:
         """Return the identities that both sides announced.
 
-        `identities` are those that differ from the known opening.
+        `identities` are those in which this connection differs from earlier ones.
         """
         learned_one, learned_other = self.outcome.sides
         one, other = identities
@@ -174,9 +174,9 @@ class Opening(NamedTuple):
     def outcome_with(
         self, counts: tuple[Counts, Counts], identities: Identities = (None, None), connections: int = 1
     ) -> Outcome:
-        """Return the outcome of `connections` connections after the opening, as one sum.
+        """Return the sum of the outcomes of `connections` connections with these handshakes.
 
-        `counts` are the messages that both sides sent after the opening.
+        `counts` are the messages that both sides sent after the handshakes.
         """
         version, is_websocket, mechanism, handshake, server, confidence, sides, _ = self.outcome
         one, other = (
@@ -195,7 +195,7 @@ class Opening(NamedTuple):
 
 
 class Step:
-    """One step of a known opening: the state after some of its segments."""
+    """The state of known handshakes after some of their segments."""
 
     __slots__ = ("entered", "in_vain", "last", "learned", "next", "opening", "others")
 
@@ -215,11 +215,11 @@ class Step:
 
     @property
     def is_of_use(self) -> bool:
-        """Whether about half of the connections or more stay on the fast path after this step."""
+        """Whether about half of the connections or more stay on the fast path after these segments."""
         return self.in_vain <= FEWEST_IN_VAIN + self.entered
 
     def behind(self, side: int, octets: bytes) -> Step | None:
-        """Return the step after one more segment of `side`; None if it is unknown.
+        """Return the state after one more segment of `side`; None if it is unknown.
 
         `octets` are those of the segment, with zeros in place of an identity.
         """
@@ -232,7 +232,7 @@ class Step:
 
 
 class Path(NamedTuple):
-    """A complete known opening as a list of steps, with side and octets of each segment."""
+    """Complete known handshakes as a list of states, with side and octets of each segment."""
 
     steps: list[Step]
     sides: list[int]
@@ -252,7 +252,7 @@ class Path(NamedTuple):
 
 
 class Openings:
-    """Knows openings, and learns new ones."""
+    """Knows the handshakes of earlier connections, and learns new ones."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -270,7 +270,7 @@ class Openings:
         """Complete known openings, most recent first."""
 
     def is_worth_a_try(self) -> bool:
-        """Whether the opening of the next new connection may be known or learned."""
+        """Whether the handshakes of the next new connection may be known or learned."""
         if self._lost < MAX_LOST:
             return True
         self._left_out = (self._left_out + 1) % MAX_LOST
@@ -280,19 +280,19 @@ class Openings:
         return True
 
     def count(self, *, is_lost: bool) -> None:
-        """Count a new connection. `is_lost`: its opening is unknown."""
+        """Count a new connection. `is_lost`: its handshakes are unknown."""
         self._lost = self._lost + 1 if is_lost else 0
 
     def paths(self) -> list[Path]:
-        """Return the complete known openings that are worthwhile, the last used first."""
+        """Return the complete known handshakes that are worthwhile, the last used first."""
         return [path for path in self._whole if path.steps[-1].is_of_use]
 
     def path_to(self, last: Step) -> Path | None:
-        """Return the stored path that ends with the step `last`, or None."""
+        """Return the stored handshakes that end with the state `last`, or None."""
         return next((path for path in self._whole if path.steps[-1] is last), None)
 
     def remember(self, path: Path) -> None:
-        """Put a path in front of the others, because a connection has followed it."""
+        """Move known handshakes to the front of the list, because a connection has followed them."""
         self.whole += self.path_to(path.steps[-1]) is None
         self._whole = [path, *(each for each in self._whole if each.steps[-1] is not path.steps[-1])][:MAX_WHOLE]
 
@@ -301,9 +301,9 @@ class Openings:
         last.entered += count
 
     def behind(self, before: Sequence[Segment], step: Step, side: int, octets: bytes) -> Step | None:
-        """Return the step after `step` and one more segment of `side`; learn it if allowed.
+        """Return the state after `step` and one more segment of `side`; learn it if allowed.
 
-        `before` are the segments before it. None if the step is unknown, or if too many connections are released after
+        `before` are the segments before it. None if the state is unknown, or if too many connections are released after
         it.
         """
         alike = side, without_identity(octets)
@@ -321,7 +321,7 @@ class Openings:
     def _is_frequent(self, side: int, octets: bytes) -> bool:
         """Count a connection whose first segment has these octets, sent by `side`.
 
-        Returns whether there are enough such connections to learn their opening.
+        Returns whether there are enough such connections to learn their handshakes.
         """
         if len(self._begun) >= MAX_STEPS:
             self._begun.clear()
@@ -329,9 +329,9 @@ class Openings:
         return self._begun[hash((side, octets))] >= FEWEST_ALIKE
 
     def _learn(self, segments: list[tuple[int, bytes]], step: Step) -> Step | None:
-        """Learn the records of the last of `segments`, which follows `step`.
+        """Learn the records of the last of `segments`, which follows the state `step`.
 
-        Returns the new step, None if that is impossible.
+        Returns the new state; None if the segment cannot be learned.
         """
         side, octets = segments[-1]
         if len(segments) > MAX_SEGMENTS or len(octets) > MAX_OCTETS:
@@ -401,7 +401,7 @@ class Simulation(RecordWriter):
         return self._read.is_quiet() and not awaits_subscription(self._read)
 
     def opening(self) -> Opening | None:
-        """Return the opening, or None if the fast path cannot continue after it.
+        """Return the handshakes, or None if the fast path cannot continue after them.
 
         It cannot if messages must be compared, if there are heartbeats, or if a finding may end the connection.
         """
@@ -476,7 +476,7 @@ def _is_plain(stream: SideStream) -> bool:
 
 
 def read_again(tcp: Connection, sink: Sink, segments: Sequence[Segment], writer: RecordWriter) -> ZmtpConnection:
-    """Return the connection `tcp` in the form of the slow path, after reading exactly these segments.
+    """Return the connection `tcp` as the slow path represents it, after reading exactly these segments.
 
     Its records are passed to `writer`.
     """

@@ -57,14 +57,14 @@ class Claims:
         self.data, self.starts, self.sizes = table.data, table.bodies[frames], table.sizes[frames]
 
     def take(self, run: int, payloads: PayloadRows) -> None:
-        """Pass the messages of one side to its payload state. `run` is the index of the side."""
+        """Pass the messages of one side, which has the index `run`, to its payload state."""
         messages, low, high = self.messages, self.edges[run], self.edges[run + 1]
         places: list[int] = (self.rows[low:high] - messages.edges[run]).tolist()
         last = int(messages.offsets[messages.first[self.rows[high - 1]]])
         payloads.take_claims(int(messages.counts.messages[run]), places, partial(self._message, low), last)
 
     def _message(self, low: int, which: int) -> tuple[Candidates, bytes]:
-        """Return the candidate dissectors and the content frame of message `which`, counted from `low`."""
+        """Return the candidate dissectors and the content frame of message `which`; 0 is the message `low`."""
         start = int(self.starts[low + which])
         octets = self.data[start : start + int(self.sizes[low + which])]
         return self.shapes.candidates(int(self.of_rows[low + which])), octets
@@ -88,7 +88,7 @@ class JsonMessages:
         self._begins: list[int] = messages.offsets[messages.first[last]].tolist()
 
     def take(self, run: int, payloads: PayloadRows) -> None:
-        """Pass the JSON messages of one side to its payload state. `run` is the index of the side."""
+        """Pass the JSON messages of one side, which has the index `run`, to its payload state."""
         payloads.take_json(self._octets[run], self._behind[run], self._begins[run])
 
 

@@ -62,7 +62,10 @@ class SegmentRuns:
             self._put_carried(before)
 
     def _put_carried(self, before: Int64) -> None:
-        """Insert the frames of messages that began in earlier blocks. `before` is their number for each run."""
+        """Insert the frames of messages that began in earlier blocks.
+
+        `before` is the number of such frames for each side.
+        """
         carries, side_states = before > 0, self.side_states
         self.frames[:, (self.edges[:-1] + before - 1)[carries]] = side_states.frame[:, self.slots[carries]]
         several = before > 1
@@ -139,7 +142,7 @@ class Messages:
         return len(self.last)
 
     def open_frames(self, runs: Int64) -> list[Int64]:
-        """Return for each run the frames of its incomplete message, except the last frame."""
+        """Return for each of these sides the frames of its incomplete message, except the last frame."""
         begins = self._begins_open[runs]
         edges = zip(begins.tolist(), (begins + self.open[runs] - 1).tolist(), strict=True)
         return [self._all[:, begin:end].copy() for begin, end in edges]
@@ -181,7 +184,7 @@ class Messages:
         return places[places.searchsorted(self.edges[1:]) - 1]
 
     def spread(self, values: Iterable[int] | Int64) -> Int64:
-        """Repeat the value of each run for each of its messages."""
+        """Repeat a value of each side for each of its messages."""
         column = values if isinstance(values, np.ndarray) else np.array(list(values), np.int64)
         spread: Int64 = column.repeat(self.counts.messages)
         return spread
@@ -275,7 +278,7 @@ class Rows:
 
 
 def store_progress(messages: Messages, carrying: CarryingRows, chosen: Int64) -> None:
-    """Store how far the sides of the data in `messages` have been read; `chosen` are the indexes of these sides."""
+    """Store how far the sides have been read in this block. `chosen` are the indexes of sides in `messages`."""
     side_states, slots, directions = messages.runs.side_states, messages.slots[chosen], messages.directions[chosen]
     ends, positions, opened = messages.ends[chosen], messages.positions[chosen], messages.open[chosen]
     before, shifts, last_rows = carrying.begins[directions], carrying.shifts[directions], carrying.last_rows[directions]

@@ -78,7 +78,7 @@ class Sessions:
         self.opening.update(dict.fromkeys(each.keys, each))
 
     def enter(self, each: KnownConnection) -> None:
-        """Assign slots to a connection that completes its opening in the current block."""
+        """Assign slots (indexes in `SideStates`) to a connection that completes its handshakes in the current block."""
         assert each.opening is not None
         for key in each.keys:
             del self.opening[key]
@@ -91,7 +91,7 @@ class Sessions:
                 self.side_states.resume(place, self.sides.get(place), state)
 
     def enter_all(self, new_connections: NewConnections) -> None:
-        """Assign slots to new connections, whose openings are complete within the block."""
+        """Assign slots (indexes in `SideStates`) to new connections, whose handshakes are complete within the block."""
         while len(self._free) < len(new_connections):
             self._free += reversed(self.side_states.grow())
         slots = [self._free.pop() for _ in range(len(new_connections))]
@@ -104,7 +104,7 @@ class Sessions:
     def settle_new_connections(self, new_connections: NewConnections, first: Step, rows: BlockRows) -> None:
         """Treat new connections that continue after the current block as regular ones.
 
-        `first` is the state before the first segment of an opening.
+        `first` is the state of handshakes before their first segment.
         """
         for slot, known in new_connections.continuing(first, self.sink, rows):
             self._enter(slot, known, known.keys, known.stay(self.sink.budget))
@@ -286,8 +286,8 @@ class Sessions:
     def end_of_capture(self) -> dict[Connection, tuple[KnownConnection, tuple[Counts, Counts]]]:
         """Remove all connections at the end of the capture.
 
-        Returns the connections that entered at their SYN and are between messages, with the counts of their messages;
-        the caller closes and finishes them. All others are released.
+        Returns the connections that entered at their SYN and have sent only complete messages, with the counts of their
+        messages; the caller closes and finishes them. All others are released.
         """
         found, states = {}, self.side_states
         for slot, known in [*self.connections.items()]:

@@ -1,4 +1,4 @@
-"""Find new connections whose handshakes are complete within one block and equal a known opening, all at once."""
+"""Find new connections with handshakes that are complete within one block and equal known ones, all at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zmtpscope.dissect.tcp.directions import Directions
 
 
 def find(block: SegmentBlock, directions: Directions, pairs: Int64, openings: Openings) -> list[NewConnections]:
-    """Return the new connections whose handshakes equal a known opening.
+    """Return the new connections with handshakes of earlier connections.
 
     `pairs` are the two directions of each candidate.
     """
@@ -27,9 +27,9 @@ def find(block: SegmentBlock, directions: Directions, pairs: Int64, openings: Op
 
 
 def _following(path: Path, block: SegmentBlock, directions: Directions, pairs: Int64) -> tuple[Int64, Bool]:
-    """Return the rows with the segments of a known opening, and which connections follow it to its end.
+    """Return the rows with the segments of known handshakes, and which connections follow them to their end.
 
-    `path` is the opening, `pairs` are the two directions of each connection.
+    `path` are the handshakes, `pairs` are the two directions of each connection.
     """
     rows, fits = _rows_on(path, directions, pairs)
     times, lengths = block.times[rows], block.stops[rows] - block.starts[rows]
@@ -55,10 +55,10 @@ def _following(path: Path, block: SegmentBlock, directions: Directions, pairs: I
 
 
 def _rows_on(path: Path, directions: Directions, pairs: Int64) -> tuple[Int64, Bool]:
-    """Return the rows that may carry the segments of a known opening, and for which connections they do.
+    """Return the rows that may carry the segments of known handshakes, and for which connections they do.
 
-    `pairs` are the two directions of each connection. A connection fits if its sides send in the same order as in the
-    opening; rows of other connections are meaningless.
+    `pairs` are the two directions of each connection. A connection fits if its sides send in the same order as in
+    `path`; rows of other connections are meaningless.
     """
     begins, carrying = directions.carrying_begins, np.append(directions.carrying_rows, 0)
     needed = np.array([[path.sides.count(side)] for side in (0, 1)])

@@ -36,7 +36,7 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True, eq=False)
 class Peer:
-    """An open connection that has reported a fact: what it is compared by."""
+    """The facts about an open connection with which other connections are compared."""
 
     served: tuple[Endpoint, str, str] | None = None
     """Endpoint, its socket type, and the client's identity."""

@@ -36,7 +36,7 @@ Rows = tuple[list[int], list[int]]
 
 
 class Relations:
-    """Finds findings that compare both sides of a connection.
+    """Compares the two sides of a connection, and collects findings.
 
     Call `add` for greetings and commands in any order, `evaluate` after each block, then `drain`.
     """

@@ -8,7 +8,7 @@ from zmtpscope.zmtp.reader import Finding
 
 
 class MustBeSilent(NamedTuple):
-    """A side must not send any more: the finding if it does, since when, and the reason."""
+    """A side must not send any more after `time`: the id of the finding if it does, and the reason."""
 
     id: str
     ordinal: int

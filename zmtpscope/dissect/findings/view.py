@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionView:
-    """A connection so far, with its decryption session if keys were given."""
+    """A connection with everything that is known about it so far. Its decryption session is None without keys."""
 
     def __init__(
         self,

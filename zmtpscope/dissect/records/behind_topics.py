@@ -38,7 +38,7 @@ class BehindTopics:
 
     @cached_property
     def _begins(self) -> NDArray[np.bool_]:
-        """For each octet, whether content that a dissector claims may start with it."""
+        """Return a mask by octet: whether any of the dissectors claims content that starts with this octet."""
         asked = [each for each in self.registry.asked().dissectors if each.dissects_at_once]
         return np.array([any(each.may_begin(octet) for each in asked) for octet in range(256)])
 

@@ -21,7 +21,7 @@ Bool = NDArray[np.bool_]
 
 
 def numbers(first: Int64, counts: Int64) -> Int64:
-    """Return `counts[i]` numbers from `first[i]` on, for every i."""
+    """Return `counts[i]` consecutive numbers from `first[i]` on, for every i: `[2, 7], [3, 1] -> [2, 3, 4, 7]`."""
     if len(counts) and counts.min() == 1 == counts.max():
         return first
     ends = np.cumsum(counts)

@@ -78,9 +78,9 @@ class GaveWay(NamedTuple):
 
 
 class ClockWentBack(NamedTuple):
-    """Packets of a block are older than the packet before them on their connection, `times` packets in all.
+    """Packets that are older than the packet before them on their connection: `times` of them in one block.
 
-    The largest step is `ns`, at packet `most`; the last one is at `arrival`.
+    The largest step back is `ns`, at packet `most`; the last one is at `arrival`.
     """
 
     arrival: Arrival
@@ -119,7 +119,7 @@ class WithoutZmtp(NamedTuple):
 
 
 class Spoke(NamedTuple):
-    """A connection to an endpoint is ZMTP, the first one in this run."""
+    """The first connection to an endpoint in this run that is known to be ZMTP."""
 
     arrival: Arrival
     endpoint: Endpoint

@@ -60,7 +60,8 @@ class Leftover(NamedTuple):
     """Captured octets within `start..stop` that belong to no greeting, command or frame.
 
     `decided` is the segment with the first of them, with the ordinal of the segment that showed their extent.
-    `between_units` is as in `Skipped`. `data` are the first octets, at most `FIRST`, or None if they must stay hidden.
+    `between_units`: no message continues across them. `data` are the first octets, at most `FIRST`, or None if they
+    must stay hidden.
     """
 
     start: int
@@ -107,7 +108,7 @@ class Pending(Generic[T]):
         self.waiting[side].append(item)
 
     def drain(self, since: int | None) -> list[tuple[int, T]]:
-        """Remove and return (side, item) of those that can be written now.
+        """Remove and return the gaps or leftovers that can be written now, as (side, item).
 
         `since` is the ordinal of the segment that showed that the connection is ZMTP; None: nothing can be written yet.
         """

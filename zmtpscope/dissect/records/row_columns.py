@@ -219,7 +219,8 @@ class RowColumns(FieldColumns, Generic[R]):
         return Words([getattr(sender, name) for sender in self.senders], self.sender_of)
 
     def of_regimes(self, name: str) -> NDArray[Any]:
-        """Return a number or truth value that the regime of each row has (`zmtp/regime.py`)."""
+        """Return for each row an attribute of its sender's `Regime` (version, framing, phase): a number or truth
+        value."""
         return self.of_senders(lambda sender: getattr(sender.regime, name))
 
     def of_first_frames(self, name: str) -> Int64:

@@ -1,4 +1,4 @@
-"""Which segments carried the octets of one side, stored until they are not needed any more."""
+"""Store which segments carried the octets of one side, until this is not needed any more."""
 
 from __future__ import annotations
 

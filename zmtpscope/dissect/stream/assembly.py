@@ -94,7 +94,7 @@ class Assembly:
 
     @property
     def held_octets(self) -> int:
-        """How many octets of memory the incomplete message uses, besides those that the stream keeps."""
+        """How many octets of memory the incomplete message uses, in addition to the kept octets of the stream."""
         return FRAME_WEIGHT * len(self.carried.offsets) + (0 if self.head is None else len(self.head.data))
 
     def feed(self, columns: FrameColumns, context: Context) -> None:

@@ -31,14 +31,14 @@ class Sealed(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """Decrypted frames (`columns`), and the unencrypted frames before them (`in_front`)."""
+    """Decrypted frames (`columns`) of one CURVE connection, and the unencrypted frames before them (`in_front`)."""
 
     in_front: FrameColumns
     columns: FrameColumns
 
 
 class Broken(NamedTuple):
-    """The incomplete message in boxes will not continue, as the segment `ordinal` shows.
+    """The incomplete message from decrypted boxes will not continue, as the segment `ordinal` shows.
 
     If there is no incomplete message, the next one may lack its start, except after an unencrypted frame
     (`is_between`).
@@ -49,7 +49,7 @@ class Broken(NamedTuple):
 
 
 class Uncertain(NamedTuple):
-    """The next message in boxes may lack its start."""
+    """The next message from decrypted boxes may lack its start."""
 
 
 Step = Inside | Broken | Uncertain

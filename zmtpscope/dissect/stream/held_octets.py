@@ -77,7 +77,7 @@ class HeldOctets:
         self.hold([], self.base, 0, self._memberships)
 
     def hold_elsewhere(self, octets: int) -> None:
-        """Keep no octets here, and count the octets that are kept elsewhere."""
+        """Count octets of this side that are kept elsewhere, and keep none here."""
         self.budget.take(octets - self._share)
         self._share = octets
 

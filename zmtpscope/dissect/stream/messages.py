@@ -1,4 +1,5 @@
-"""The messages of one side, unencrypted and from boxes, and the octets that are kept until they are complete."""
+"""The messages of one side, unencrypted and from CURVE boxes, and the octets that are kept until messages are
+complete."""
 
 from __future__ import annotations
 
@@ -111,7 +112,7 @@ class Messages:
 
     @property
     def held_elsewhere(self) -> int:
-        """How many octets of memory incomplete messages use, besides those that the stream keeps."""
+        """How many octets of memory incomplete messages use, in addition to the kept octets of the stream."""
         octets = self.in_clear.held_octets
         return octets if self.opened is None else octets + self.opened.assembly.held_octets
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OpenedMessages:
-    """Messages from decrypted boxes: `decryption` decrypts boxes, `assembly` joins their frames."""
+    """Messages from decrypted CURVE boxes: `decryption` decrypts boxes, `assembly` joins their frames."""
 
     closed_since: int | None = None
     """Ordinal of the segment that showed the first MESSAGE that stays encrypted."""

@@ -142,7 +142,7 @@ class Outputs:
         self._gap = start, hole
 
     def end_gap(self, ordinal: int, resumed_at: int | None) -> None:
-        """Add a gap for the hole of `hold_gap`.
+        """Add the gap of the last `hold_gap`.
 
         Parsing resumes at `resumed_at` (None: nowhere), as the segment `ordinal` shows.
         """

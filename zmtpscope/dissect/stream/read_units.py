@@ -142,7 +142,7 @@ class ReadUnits:
         self.incomplete.append(Incomplete(event, unit, data=data))
 
     def show(self, octets: bytes) -> None:
-        """Store the first of these octets for skipped octets that they continue."""
+        """Store the first octets of skipped octets that continue with `octets`, to show them in records."""
         start = self.arrivals.end - len(octets)
         for each in self.incomplete:
             if each.data is not None and len(each.data) < FIRST and not each.lost:

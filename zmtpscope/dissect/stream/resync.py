@@ -87,10 +87,7 @@ class Trial:
 
     @property
     def rank(self) -> int:
-        """The score, plus the score of one segment edge if it met any.
-
-        The trial with the higher rank remains if two meet.
-        """
+        """The evidence for this trial. Of two trials that meet at one frame boundary, the higher rank remains."""
         return self.score + FOR_SEGMENT_END * self.aligned
 
 
@@ -265,7 +262,8 @@ class FrameSearch:
         return stop if other is None else self.base + other.start()
 
     def _put(self, trial: Trial, boundary: int, new_boundary: int, frame: int, size: int) -> None:
-        """Move a trial from `boundary` to the later `new_boundary`, past frames of `size` octets."""
+        """Move a trial (frames parsed from a possible boundary) to the later `new_boundary`, past frames of `size`
+        octets."""
         del self.trials[boundary]
         self.trials[new_boundary] = trial
         trial.frame, trial.body = frame, min(frame + 2, new_boundary)
@@ -273,7 +271,10 @@ class FrameSearch:
             trial.start = frame - size
 
     def _succeeds(self, boundary: int) -> bool:
-        """Add the evidence of the frame that ends at `boundary`; return whether its trial has succeeded."""
+        """Add the evidence of the frame that ends at `boundary`.
+
+        Returns whether the trial with this frame has enough evidence.
+        """
         trial = self.trials.get(boundary)
         if trial is None:
             return False
@@ -359,7 +360,7 @@ class FrameSearch:
     def _step(self, trial: Trial | None) -> bool:
         """Move a trial past the frame at the current offset; return False if octets are missing.
 
-        None: try to start a trial there.
+        A trial is frames parsed from a possible boundary; None: try to start one here.
         """
         header = frame_header(self.data, self.at - self.base, self.framing)
         if header is None:
@@ -380,7 +381,7 @@ class FrameSearch:
         return True
 
     def _trim(self) -> None:
-        """Drop octets and trials, if enough of them exceed the limits."""
+        """Drop octets and trials (frames parsed from possible boundaries), if enough of them exceed the limits."""
         octets, segments = len(self.data) - RETAINED, len(self.edges) - RETAINED_SEGMENTS
         if octets < RETAINED // TRIMMED and segments < RETAINED_SEGMENTS // TRIMMED:
             return

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Mode(Enum):
-    """How the octets of a side are used at the moment."""
+    """How the octets of a side are used: wait for the version, are parsed, are searched, or are left over."""
 
     NEGOTIATING = "the version is not settled; octets wait (`Negotiating`)"
     READING = "units are read (`Reading`)"
@@ -232,7 +232,7 @@ class SideStream:
                 return
 
     def _leave(self, octets: bytes) -> None:
-        """Add octets, the last ones of the stream so far, to the current leftover."""
+        """Add octets, the last ones of the stream so far, to the octets that are left over without parsing."""
         start = self.end - len(octets)
         self._leave_from(start)
         self.outputs.show(start, octets)

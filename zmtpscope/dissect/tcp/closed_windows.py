@@ -67,8 +67,8 @@ def take(side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> No
 def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
     """End the stall of `side` with its connection.
 
-    `close_how` is that of `Connection.close`. If the end was not captured, the stall ends with the last announcement of
-    the closed window.
+    `close_how` is "fin", "rst", "open" or another reason of `Connection.close`. If the end was not captured, the stall
+    ends with the last announcement of the closed window.
     """
     window = side.closed_window
     if window is not None:
@@ -79,7 +79,7 @@ def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
 def running_stall(side: TcpSide, now: int, ordinal: int) -> Stall | None:
     """Return the stall that still lasts at `now` (ns), as if the capture ended there; None if there is none.
 
-    The window counts as closed until its side announces the opposite. `ordinal` is the one of this time.
+    The window counts as closed until its side announces the opposite. `ordinal` is that of the last segment.
     """
     window = side.closed_window
     return None if window is None else _stall(window, RUNNING, now, ordinal)

@@ -266,7 +266,8 @@ class Connection:
 
     @property
     def ceased(self) -> int:
-        """The time (ns) after which no more packets can arrive: the end of the connection, or else of the capture."""
+        """The time (ns) after which no more packets can arrive: of the end of the connection, or of the end of the
+        capture."""
         return self.end.time + (self.idle or 0)
 
     @property

@@ -57,12 +57,15 @@ Changes = tuple[Column, Callable[[int, int], None]]
 
 
 def change(row: int, make: Callable[[int], None]) -> Changes:
-    """Return a single opening or closing; `make` receives its row."""
+    """Return a single opening or closing of a connection, in `row`; `make` is called with the row."""
     return np.array([row]), lambda low, high: make(row)
 
 
 class PendingChanges:
-    """All openings, or all closings, of a block by the fast path. They are made in order of their rows."""
+    """All openings, or all closings, of connections that the fast path reads in a block.
+
+    They are made in order of rows.
+    """
 
     def __init__(self, changes: Sequence[Changes]) -> None:
         rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in changes)])
@@ -79,7 +82,7 @@ class PendingChanges:
         """The row of the next change."""
 
     def make_until(self, row: int) -> None:
-        """Make the changes before a row."""
+        """Open or close the connections for the rows before `row`."""
         high = bisect_left(self._rows, row, self._done)
         while self._done < high:
             end = min(high, self._ends[bisect_right(self._ends, self._done)])

@@ -33,7 +33,7 @@ class Incarnations:
         return 0 if is_later else count
 
     def begin_all(self, keys: Sequence[bytes], times: Sequence[int]) -> list[int]:
-        """Return the results of `begin` for connections on different sockets."""
+        """Return the results of `begin` for several connections on different sockets; `times` are their start times."""
         if not self.latest.is_disjoint(keys):
             return list(map(self.begin, keys, times))
         self.latest.update(zip(keys, zip(times, repeat(0)), strict=True))

@@ -66,8 +66,10 @@ class LateAcknowledgments:
         return [Unread(direction, row, packet & PACKET_MASK, reads) for direction, row, packet, reads in found]
 
     def _places_of(self, keys: list[bytes], directions: Directions) -> Column:
-        """Return the rows of `_state` of the directions. Connections that begin and end in the block have rows for this
-        block only."""
+        """Return the rows of `_state` that belong to the directions with these flow keys.
+
+        Connections that begin and end in the block have rows for this block only.
+        """
         whole = directions.whole_connections()
         places = np.empty(len(keys), np.int64)
         rest = np.ones(len(keys), np.bool_)

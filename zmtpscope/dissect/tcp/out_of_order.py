@@ -34,8 +34,8 @@ class Waiting(NamedTuple):
 
 
 class AckMark(NamedTuple):
-    """A mark of acknowledgments: the other side had acknowledged up to `position` after `packets` packets, at
-    `time`."""
+    """How far the other side had acknowledged: up to stream offset `position`, after `packets` packets, at `time`
+    (ns)."""
 
     position: int
     packets: int
@@ -50,8 +50,8 @@ def position_of(segment: Waiting) -> int:
 class Hole:
     """Octets that the capture lost.
 
-    They are missing before the piece with the index `at`; `ordinal` and `decided` are the segment and the time that
-    made this certain.
+    They are missing before the segment with the index `at` of a side. `ordinal` and `decided` are the segment and the
+    time with which the loss became certain.
     """
 
     at: int

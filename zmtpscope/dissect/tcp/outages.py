@@ -28,7 +28,7 @@ class Repeat(NamedTuple):
 class Unanswered:
     """Octets or keepalive probes that a side sends again, while the other side has not acknowledged them.
 
-    With `acknowledged_before`, octets sent again after their acknowledgment: `position` and `edge` are then after them.
+    With `acknowledged_before` they had been acknowledged; `position` and `edge` are then after the octets.
     """
 
     __slots__ = (

@@ -62,7 +62,10 @@ class Reassembler:
         """Sides that received octets, holes or an end in this block, in order of first touch."""
 
     def begin(self, block: SegmentBlock) -> None:
-        """Start a block. Pieces are indexes of its rows and of extra rows after them."""
+        """Start a block of packets.
+
+        Pieces of streams are indexes of its segments; octets that are not in the block get further indexes.
+        """
         self._begin(block.data, block.cut)
         self.hops = block.hops
         self.first_ordinal = block.ordinal
@@ -71,14 +74,14 @@ class Reassembler:
         self.starts, self.stops, self.packets, self.times = (array("q", column.tobytes()) for column in columns)
 
     def begin_end(self, time: int) -> None:
-        """Start the end of the capture at `time` (ns): one row without octets after the last block."""
+        """Start the end of the capture at `time` (ns), after the last block."""
         self._begin(b"", {})
         self.first_ordinal = self.next_ordinal
         self.plain_rows = 1
         self.starts, self.stops, self.packets, self.times = (array("q", (each,)) for each in (0, 0, 0, time))
 
     def begin_tick(self) -> int:
-        """Start decisions by the passing of time, after the last block; return their ordinal. There are no rows."""
+        """Start results of the passing of time, after the last block; return their ordinal."""
         self.end_block()
         return self.first_ordinal - 1
 
@@ -118,7 +121,7 @@ class Reassembler:
     def segment(self, side: TcpSide, index: int, sequence: int, at: Arrival) -> None:
         """Read the payload of a segment at any position of the stream.
 
-        `index` is the row, `sequence` its sequence number, `at` the segment.
+        `index` is that of the segment in the block, `sequence` its sequence number.
         """
         start, stop = self.starts[index], self.stops[index]
         missing = self.cut.get(index, 0)

@@ -27,7 +27,7 @@ class Recent(Generic[K, V]):
         return self._older.get(key) if found is None else found
 
     def update(self, entries: Iterable[tuple[K, V]]) -> None:
-        """Set entries, the last one most recently."""
+        """Set several entries; the last one is the most recent."""
         left = iter(entries)
         while some := list(islice(left, self._size - len(self._newer))):
             self._newer.update(some)

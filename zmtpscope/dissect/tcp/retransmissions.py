@@ -77,7 +77,10 @@ def _repeat(side: TcpSide, header: SegmentHeader, at: Arrival) -> None:
 
 
 def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
-    """End the side's outage with the connection; see `Connection.close` and `Connection.last_moment`."""
+    """End the outage of `side` with its connection, which ended at `end`.
+
+    `close_how` is "fin", "rst", "open" or another reason of `Connection.close`.
+    """
     if side.unanswered is not None:
         _end(side, side.unanswered, UNTIL_CLOSE.get(close_how, UNSEEN), end.time, end.ordinal)
 
@@ -85,7 +88,7 @@ def end_with_connection(side: TcpSide, close_how: str, end: Arrival) -> None:
 def running_outage(side: TcpSide, now: int, ordinal: int) -> Outage | None:
     """Return the outage that still lasts at `now` (ns), as if the capture ended there; None if there is none.
 
-    `ordinal` is the one of this time.
+    `ordinal` is that of the last segment.
     """
     if side.unanswered is None:
         return None

@@ -41,7 +41,7 @@ class ClosedWindow:
     def announce_again(self, edge: int, now: int) -> None:
         """Process another announcement of the closed window at `now` (ns).
 
-        Its edge may have moved, because the octet of a probe was accepted.
+        `edge`, the last permitted octet, may have moved, because the octet of a probe was accepted.
         """
         self.edge, self.last_announced = edge, now
         if distance(edge, self.reached) > 0:

@@ -46,7 +46,7 @@ class Violation(PeerError):
 
 
 class TooSlow(PeerError):
-    """The other side exceeded a time limit of the handshake, or its heartbeats ceased."""
+    """The other side exceeded a time limit of the handshake, or has been silent for too long."""
 
 
 class ClosedHalfWay(PeerError):
