@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from zmtpscope.tui.causes_bar import CausesBar
 from zmtpscope.tui.follow_pane import FollowPane
 from zmtpscope.tui.menu import Menu
 from zmtpscope.tui.records_pane import EVERYTHING, RecordsPane
-from zmtpscope.tui.requests import Table, ViewTitle
+from zmtpscope.tui.requests import DetailsOf, Request, Table, ViewTitle
 from zmtpscope.tui.title_bar import TitleBar
 from zmtpscope.tui.view_bar import MESSAGES, titles
 from zmtpscope.tui.view_pane import without_hasty_words
@@ -75,6 +76,29 @@ def test_an_older_state_that_arrives_late_hides_no_rows() -> None:
         app.records.show_state(replace(state, found=0, looked_at=0, total=0))
         await pilot.pause()
         assert app.records.rows.count == count
+
+    used(use)
+
+
+def test_keys_do_not_wait_for_the_details_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    async def use(app: Inspector, pilot: Pilot[None]) -> None:
+        ask, is_over = app.client.ask, asyncio.Event()
+
+        async def ask_without_reply(request: Request[Any]) -> object:
+            if isinstance(request, DetailsOf):
+                asked.append(request.number)
+                await is_over.wait()
+            return await ask(request)
+
+        monkeypatch.setattr(app.client, "ask", ask_without_reply)
+        try:
+            for place in (1, 2):
+                app.post_message(Key("j", "j"))
+                await until(pilot, lambda place=place: app.records.rows.cursor == place and len(asked) == place)
+        finally:
+            is_over.set()
 
     used(use)
 

@@ -197,8 +197,9 @@ class Inspector(App[None]):
 
     def _show_states(self) -> None:
         states, self._states = self._states, {}
-        for pane in self.query(RecordsPane):
-            if (state := states.get(pane.list_name)) is not None:
+        for name, state in states.items():
+            pane = self._panes.get(name)
+            if isinstance(pane, RecordsPane):
                 pane.show_state(state)
 
     async def do_pause(self, argument: str) -> None:

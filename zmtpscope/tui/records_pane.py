@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec.structs import replace
+from textual import work
 from textual.app import ComposeResult
 from textual.message import Message
 from textual.timer import Timer
@@ -222,6 +223,7 @@ class RecordsPane(Pane):
             self._settling.stop()
         self._settling = self.set_timer(SETTLED, self._show_details)
 
+    @work(exclusive=True, group="details")
     async def _show_details(self) -> None:
         number = self.shown
         if number is None:
