@@ -28,9 +28,9 @@ class Segmenter:
         """Fragments of IP datagrams in the last block, if the caller reassembles them."""
 
     def feed(self, packets: PacketBlock) -> SegmentBlock:
-        """Return the TCP segments and UDP datagrams among some packets.
+        """Decode packets; return a block of their TCP segments and UDP datagrams.
 
-        Other packets only advance `latest`, the last time.
+        Other packets only advance `latest`, the time of the last packet.
         """
         if not len(packets):
             return SegmentBlock(b"", self._ordinal)

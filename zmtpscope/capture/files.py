@@ -80,7 +80,7 @@ class CaptureFile:
     def first_time(self, block_size: int, reports: FileReports) -> int:
         """Return the time (ns) of the first packet, or -1 if there are no packets.
 
-        `block_size` and `reports` as in `blocks`.
+        About `block_size` octets are read. Statistics and errors are added to `reports`.
         """
         if self.is_regular:
             with closing(self._read(PEEK, FileReports())) as blocks:

@@ -37,8 +37,8 @@ POLL_INTERVAL = 0.05
 class FollowedFile(NamedTuple):
     """A capture file that is read while it is written; "-" is standard input.
 
-    `name` None: records name no file, and packets are numbered through all such files. `is_complete`: nothing will be
-    added to the file.
+    `name` is the file name in records; None: they have none, and packets are numbered through all such files.
+    `is_complete`: nothing will be added to the file.
     """
 
     path: str
@@ -157,7 +157,7 @@ class FollowedSource(Source):
     def offsets(self, starts: NDArray[np.int64], origin: int) -> NDArray[np.int64]:
         """Return the file offsets of the octets `starts`, which count from octet `origin` of this stream.
 
-        They are `NOWHERE` for a file without a name in records, because the writer removes that file.
+        If records do not name the file, the offsets are `NOWHERE`: its writer will remove the file.
         """
         return super().offsets(starts, origin) if self._is_named else np.full(len(starts), NOWHERE)
 

@@ -120,9 +120,9 @@ def booleans(column: Booleans) -> pa.Array:
 
 
 def words(column: Words) -> pa.Array:
-    """Convert a column of words to a dictionary array.
+    """Convert a column of texts with few distinct values to a dictionary array.
 
-    Words are in order of their first rows, so the size of blocks does not change the file.
+    The dictionary is in order of first occurrence, so the size of blocks does not change the file.
     """
     rows = len(column.codes)
     if len(set(column.words)) == 1:
@@ -288,7 +288,7 @@ def arrow_schema(record: str, columns: Sequence[str]) -> pa.Schema:
 
 
 def held_schema(record: str, columns: Sequence[str]) -> pa.Schema:
-    """Return the schema of `arrow_batch`, in which columns of words are dictionaries."""
+    """Return the schema of `arrow_batch`, in which columns of few distinct texts are dictionaries."""
     fields = arrow_schema(record, columns)
     words = WORDS.get(record, frozenset())
     return pa.schema([field.with_type(WORD) if field.name in words else field for field in fields])

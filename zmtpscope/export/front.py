@@ -45,7 +45,7 @@ class Front:
     def origin(self) -> int | None:
         """The time (ns) from which the times in lines count.
 
-        None before the first line, and if the columns have colours or other time formats.
+        None before the first line, if the columns have colours, and if the time format is not relative.
         """
         return self.clock.origin if self.paint is plain else None
 

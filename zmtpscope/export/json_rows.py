@@ -107,7 +107,7 @@ NO_STREAM = Stream(*[None] * len(Stream._fields))  # type: ignore[arg-type]
 def of_stream(stream: Stream | None) -> tuple[bytes, bytes]:
     """Return the parts of a line that are the same for all messages of a stream.
 
-    The first part is between the values of `record` and `ts_ns`, the second after the value of `packet`.
+    The first part lies between the values of `record` and `ts_ns`, the second after the value of `packet`.
     """
     conn, conn_id, side, src_ip, src_port, dst_ip, dst_port = stream or NO_STREAM
     front = {"conn": conn, "conn_id": conn_id, "side": side}

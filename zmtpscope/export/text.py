@@ -40,7 +40,7 @@ Fold = HeartbeatFold | RetryFold | CutFold
 
 
 class Folding:
-    """Applies all folds of `export/repeats` to the lines, or none unless `folds`.
+    """Applies the filters of `export/repeats` to the lines, or none unless `folds`.
 
     `waits`: lines are delayed until it is known whether they repeat earlier ones; otherwise for about a second.
     """
@@ -55,7 +55,7 @@ class Folding:
         return ranges
 
     def rest(self, ranges: Iterable[RowRange]) -> Iterable[RowRange]:
-        """Return the records and rows that remain at the end of the capture, with `ranges` before them."""
+        """Return `ranges` and the records that are still delayed, at the end of the capture."""
         for fold in self._folds:
             ranges = _with_rest(fold, ranges)
         return ranges

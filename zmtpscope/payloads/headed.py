@@ -186,7 +186,7 @@ def _level(kind: int, argument: Json) -> tuple[int, int]:
 
 
 def as_text(octets: bytes) -> str:
-    """Decode UTF-8; invalid octets are escaped, as in all fields."""
+    """Decode UTF-8; invalid octets are escaped."""
     try:
         return octets.decode()
     except UnicodeDecodeError:

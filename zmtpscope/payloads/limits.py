@@ -41,7 +41,7 @@ class Allowance:
         self.octets, self.fields = UNPACKED_AT_FIRST, FIELDS_AT_FIRST
 
     def earn(self, octets: int) -> None:
-        """Increase the limit for a message of `octets`."""
+        """Increase the limit, because a message of `octets` was captured."""
         self.octets += UNPACKED_PER_OCTET * octets
         self.fields += FIELDS_PER_OCTET * octets
 

@@ -92,7 +92,7 @@ class Pickle(Framewise[Walk]):
 
 
 def recognised(octets: bytes) -> tuple[Claim, Walk | None]:
-    """Return the claim on a frame, and the interpreted opcodes."""
+    """Return whether a frame is a pickle, and its interpreted opcodes."""
     headed = octets[:1] == _HEADED
     if octets[-1:] != _STOP or (headed and octets[1] > HIGHEST_PROTOCOL):
         return Claim.NO, None

@@ -138,9 +138,9 @@ class Asked(NamedTuple):
 
 
 class Interrupted(BaseException):
-    """Raised in a dissector that does not return, to stop it.
+    """Raised inside a dissector that does not return, to stop it.
 
-    Not an `Exception`, which the dissector might catch.
+    It is no `Exception`, which the dissector might catch.
     """
 
 

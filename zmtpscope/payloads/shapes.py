@@ -45,7 +45,7 @@ class Candidates:
         """Whether only the JSON dissector may claim JSON messages of this shape."""
 
     def of(self, first: bytes) -> Dissectors:
-        """Return those that may claim a message with the first content frame `first`, by their prefixes."""
+        """Return the dissectors that may claim a message with the first content frame `first`, by their prefixes."""
         if not self.prefixes:
             return self.dissectors
         return tuple(each for each in self.dissectors if first.startswith(each.prefixes or b""))

@@ -152,9 +152,9 @@ class SidePayloads:
         return not self.trees and JSON.name not in self.registry.stopped
 
     def take_json(self, octets: int) -> None:
-        """Note that JSON messages, which end with the last message, were recognised by their octets.
+        """Note that JSON messages were recognised by their octets, without a dissector call.
 
-        `octets` is their total size.
+        The last message of the side is one of them. `octets` is their total size.
         """
         self.last, self.unclaimed = self._one(JSON), 0
         if not self.judging:
@@ -163,10 +163,10 @@ class SidePayloads:
     def take_claims(
         self, count: int, places: Sequence[int], message: Callable[[int], tuple[Candidates, bytes]]
     ) -> None:
-        """Note `count` messages, of which at most the claims matter (`Candidates.only_claim`).
+        """Note `count` messages that no dissector needs to read; only the last claim has an effect.
 
-        Only messages at the indexes `places` may be claimed, and only the last claim has an effect. `message(i)`
-        returns the candidates and the content frame of the message `places[i]`.
+        Only messages at the indexes `places` may be claimed. `message(i)` returns the candidates and the content frame
+        of the message `places[i]`.
         """
         low = 0
         while low < count and not self.left_alone:

@@ -185,7 +185,7 @@ class Narrow:
 
 
 def spread(fits: Bool, codes: Packed) -> Decision:
-    """Return for each row the element of `fits` at its code."""
+    """Return the element of `fits` at each of the indexes `codes`."""
     count = np.count_nonzero(fits)
     if count in (0, len(fits)):
         return bool(count)
@@ -196,7 +196,10 @@ def spread(fits: Bool, codes: Packed) -> Decision:
 
 
 def fitting(packed: Packed, predicate: Predicate, shift: int) -> Decision | None:
-    """Return which numbers, minus `shift`, fit a predicate; None if the predicate does not test numbers."""
+    """Return which of the numbers, after subtracting `shift`, fit a predicate.
+
+    None if the predicate does not test numbers.
+    """
     if isinstance(predicate, IsThere):
         return True
     if isinstance(predicate, OneOf):

@@ -52,7 +52,8 @@ UNSIGNED = 2**64 - 1
 
 @dataclass(slots=True)
 class Units(Columns):
-    """For each record: the regime of its octets, and spool offset and size of octets, packets and field trees.
+    """For each record: the `Regime` by which its octets are parsed, and offset and size of octets, packets and field
+    trees in the spool.
 
     The size is 0 for a record without octets.
     """

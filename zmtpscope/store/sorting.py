@@ -88,8 +88,10 @@ class SortKeys:
     # -- sources of keys -----------------------------------------------------------------------------------------------
 
     def _of_columns(self, columns: StoredRows | StoredRecords, places: Int64) -> tuple[Int64, Bool | bool] | None:
-        """Return the keys of the records at `places`, and which of them have a value; None if the columns lack the
-        field."""
+        """Return the sort keys of the records at the indexes `places`, and which of them have a value.
+
+        None if the columns lack the field.
+        """
         operand = self.operand
         if not isinstance(operand, FieldOperand) or operand.steps or operand.field.accept is not None:
             return None

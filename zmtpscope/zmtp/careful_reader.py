@@ -1,4 +1,7 @@
-"""Parse and check any unit of a side, one at a time, and track the regime for the next one."""
+"""Parse and check the greetings, commands and frames of a side, one at a time.
+
+Each of them can change how the next one is parsed (`Regime`).
+"""
 
 from __future__ import annotations
 
@@ -340,8 +343,8 @@ class CarefulReader(UnitReader):
         self._let_scan()
 
     def _settle_phase(self) -> None:
-        """Change the regime for the next unit if the unit just read ended the handshake, or showed the role or socket
-        type."""
+        """Change how the next octets are parsed, if the handshake has ended, or the role or socket type is now
+        known."""
         now = self.regime
         done = self._handshake.done
         known = self.socket_type if self.socket_type in PEERS else None

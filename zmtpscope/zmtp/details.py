@@ -1,4 +1,4 @@
-"""Build the field tree of one unit from its octets and its regime, on demand (P5, P6)."""
+"""Build the field tree of one greeting, command or frame from its octets, on demand (P5, P6)."""
 
 from __future__ import annotations
 

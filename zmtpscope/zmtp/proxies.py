@@ -60,7 +60,7 @@ class Proxied(NamedTuple):
 
 
 class _Cut(Exception):
-    """Raised by the parser if more octets are needed."""
+    """More octets are needed to parse the header of a proxy."""
 
 
 class _Octets:

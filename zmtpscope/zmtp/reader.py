@@ -38,10 +38,10 @@ class Finding(NamedTuple):
 
 @dataclass(slots=True)
 class FieldNode:
-    """One field of a unit; `start` is a stream offset.
+    """One field of a greeting, command or frame; `start` is a stream offset.
 
     A node without a value groups its children. Children of a node with a value are its bits, which cover the same
-    octet. The leaves of a unit cover its octets exactly (P5).
+    octet. The leaves of a field tree cover its octets exactly (P5).
     """
 
     name: str

@@ -183,7 +183,7 @@ class Endpoints:
         _remember(self.secured, endpoint, fact.reference, MAX_ENDPOINTS)
 
     def _unsecured(self, fact: ConnectionFact, what: str) -> None:
-        """Process the fact that messages were exchanged with a client that has no security."""
+        """Process the fact that messages were exchanged with a client that has no security; `what` describes them."""
         endpoint = fact.origin.endpoint
         if endpoint in self.secured:
             self._note("ZMTP-DOWNGRADE-01", fact, self.secured[endpoint], what)

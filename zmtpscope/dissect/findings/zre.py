@@ -362,7 +362,10 @@ class Network:
             self.pings.setdefault(sender, []).append(fact)
 
     def _ping_ok(self, uuid: str | None) -> None:
-        """Forget all unanswered PINGs to this node, since the answer arrives on the other connection of the pair."""
+        """Forget all unanswered PINGs to the node that sent a PING-OK.
+
+        A node sends PING-OK on its own connection of the pair, not on the one of the PING.
+        """
         if uuid is None:
             self.pings.clear()
             return

@@ -406,7 +406,10 @@ class MessageColumns(RowColumns[MessageTable]):
         return Texts(Octets(self.octets, starts, sizes, self.places, known))
 
     def payload(self) -> Payloads:
-        """Return the payloads. At most `LONGEST_JSON` octets of a frame are read, enough for any summary."""
+        """Return the payload of each message.
+
+        At most `LONGEST_JSON` octets of a frame are read, enough for any summary.
+        """
         texts = Octets(self.octets, self.starts, np.minimum(self.held, LONGEST_JSON), self.last)
         return Payloads(self.inside, texts, self.last - self.content + 1, self.made)
 

@@ -226,7 +226,8 @@ class PayloadRows:
     def take_claims(
         self, count: int, places: Sequence[int], message: Callable[[int], tuple[Candidates, bytes]], begin: int
     ) -> None:
-        """Pass `count` complete messages to the dissectors, of which at most the claims have an effect.
+        """Pass `count` complete messages to the dissectors, which need not read them; only the last claim has an
+        effect.
 
         `message(i)` returns candidates and content frame of message `places[i]`, which may be claimed. No octets are
         missing before these messages; the last one that may be claimed starts at stream offset `begin`.

@@ -103,7 +103,7 @@ class Event(NamedTuple):
 def event_of_record(values: Values, files: Sequence[str | None], *, chat: bool) -> Event | None:
     """Return the event of a record, or None if the record is not drawn.
 
-    Messages and connections have other functions. `chat`: also draw findings about normal events.
+    Other functions convert messages and connections. `chat`: also draw findings about normal events.
     """
     kind = values["record"]
     ends = ends_of(values)
@@ -189,9 +189,10 @@ class BatchEvents:
         self._of_senders = [MessageEvents(sender, in_tables, words) for sender in columns.senders]
 
     def by_sender(self, rows: Sequence[int]) -> Iterator[tuple[MessageEvents, int, int]]:
-        """Yield (messages of a sender, low, high) for each run of consecutive messages of one sender.
+        """Yield (messages of a sender, low, high) for consecutive messages of one sender.
 
-        `rows` are the messages in order; `high` is excluded.
+        `rows` are the indexes of messages, in order; `low..high` are those of the sender's messages, with `high`
+        excluded.
         """
         senders, places = self._columns.sender_of[rows], self._columns.places[rows]
         cuts = np.flatnonzero((senders[1:] != senders[:-1]) | (places[1:] != places[:-1] + 1)) + 1

@@ -78,13 +78,13 @@ class Folding:
         self._look_for_cycle()
 
     def feed_fold(self, fold: Fold) -> None:
-        """Add a fold made earlier. It is no part of a cycle."""
+        """Add the line for repeated events that were folded earlier. They are no part of a cycle."""
         self._end_cycle()
         self.steps.append(fold)
         self._keys.append(None)
 
     def drain(self) -> list[Step]:
-        """Remove and return the steps that no later cycle can contain."""
+        """Remove and return the events that are too old to become part of a cycle."""
         settled = len(self.steps) - CYCLES * LONGEST_CYCLE
         if settled < LONGEST_CYCLE:
             return []
@@ -160,6 +160,6 @@ class Folding:
         self._until = 0
 
     def _keys_of_rest(self, count: int) -> list[object]:
-        """Return the keys of the last `count` events of the cycle."""
+        """Return the keys of the last `count` events of the repeating cycle."""
         length = len(self._cycle)
         return [self._cycle[(self._place - back) % length] for back in range(count, 0, -1)]

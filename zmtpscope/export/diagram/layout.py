@@ -118,7 +118,10 @@ def _with_ends_of_connections(sequence: EventSequence, *, in_full: bool) -> list
 
 
 def _is_in(short: set[int], event: Event) -> bool:
-    """Whether an event is part of the handshake of a connection in `short`, whose handshake is one arrow."""
+    """Whether an event belongs to the handshake of a connection in `short`.
+
+    Such connections open with one arrow in place of the handshake.
+    """
     return event.is_handshake and event.ends is not None and event.ends.conn in short
 
 
@@ -150,7 +153,7 @@ def _folded(steps: Iterable[Step], lines: Lifelines, most: int) -> list[Step]:
 
 
 def _events(step: Step) -> tuple[Event, ...]:
-    """Return the event of a step, or the events of the cycle that it folds."""
+    """Return the events that a step of the diagram stands for: one event, or a repeating cycle."""
     return step.cycle if isinstance(step, Fold) else (step,)
 
 

@@ -17,9 +17,9 @@ Key = tuple[Hashable, ...]
 
 
 class _Repeated:
-    """Repeated events between two peers, since an event of a new kind.
+    """The repeated events between two peers since the last event of a new kind.
 
-    Of each key, `alike` events are drawn before further ones are counted.
+    `alike` events with the same key are drawn before further ones are counted.
     """
 
     def __init__(self, alike: int) -> None:
@@ -33,7 +33,7 @@ class _Repeated:
         """One event of each key."""
 
     def end(self) -> Iterator[Step]:
-        """Yield the counted events as one fold, then the last event of each key, and start over."""
+        """Yield a line for the counted events, then the last event of each key, and start over."""
         self.names.subtract(event.name for event in self.last.values())
         if names := +self.names:
             yield Fold(self.time, self.until, names, tuple(self.kinds.values()), in_order=False)
@@ -51,7 +51,7 @@ class Thinning:
         self._repeated: defaultdict[Hashable, _Repeated] = defaultdict(lambda: _Repeated(alike))
 
     def feed(self, step: Step) -> Iterator[Step]:
-        """Yield the steps that are to be drawn now: none if `step` is only counted."""
+        """Add an event or a line for repeated events; yield what is to be drawn now, which may be nothing."""
         kinds = {self._key_of(event): event for event in (step.cycle if isinstance(step, Fold) else (step,))}
         if all(self.is_full(key) and event.kind in ARROWS for key, event in kinds.items()):
             self._thin_out(step, kinds)
@@ -64,7 +64,7 @@ class Thinning:
         yield step
 
     def is_full(self, key: Key) -> bool:
-        """Whether further arrows with this key are counted and not drawn."""
+        """Whether further events with this key are counted and not drawn."""
         repeated = self._repeated.get(key[0])
         return repeated is not None and repeated.drawn[key] >= self.alike
 

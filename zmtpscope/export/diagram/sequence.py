@@ -51,7 +51,7 @@ class EventSequence:
 
     @property
     def steps(self) -> list[Step]:
-        """All events and folds in order of time."""
+        """The events to draw, and the lines for repeated events, in order of time."""
         return sorted([*self._repeats.steps, *self._aside], key=lambda step: step.time)
 
     def feed(self, batch: Batch) -> None:

@@ -22,7 +22,7 @@ MAX_CONNECTIONS = 4096
 
 
 class Cuts:
-    """The counted gaps of one connection, all but the first."""
+    """Counts the gaps of one connection after the first one."""
 
     def __init__(self) -> None:
         self.count, self.octets = 0, 0

@@ -1,4 +1,4 @@
-"""Common parts of folds: filters that replace some of the records to print by one line that counts them."""
+"""Common parts of the filters that replace repeated records by one line with their number."""
 
 from __future__ import annotations
 

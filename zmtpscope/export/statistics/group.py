@@ -31,12 +31,12 @@ class Group(Counters[Any]):
         self._most_sizes = MAX_SIZES_OF_ALL if kind == "all" else MAX_SIZES
 
     def add_rows(self, tally: Tally) -> None:
-        """Add the messages that `tally` counts as number i to row i."""
+        """Add counted messages. `tally` counts by row."""
         nothing = np.zeros(len(self), np.bool_)
         self.add_tally(tally, np.arange(len(self)), nothing, nothing)
 
     def add_tally(self, tally: Tally, rows: Int64, is_received: Bool, is_new: Bool) -> None:
-        """Add the messages that `tally` counts as number i to row `rows[i]`.
+        """Add counted messages: those that `tally` counts under the number i belong to row `rows[i]`.
 
         `is_received[i]`: they count as received. `is_new[i]`: they belong to a new connection.
         """

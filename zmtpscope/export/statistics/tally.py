@@ -165,7 +165,7 @@ class Scale:
 
 
 class Tally(NamedTuple):
-    """Sums over messages by number (sender or topic), and their distributions over sizes, intervals and bars.
+    """Counts of messages by number (sender or topic), and their distributions over sizes, intervals and bars.
 
     `orders` and `times` belong to the first message of a number, and are meaningless for a number without messages.
     """

@@ -21,7 +21,7 @@ SHOWN_FRAMES, SHOWN_OCTETS = 4, 128
 
 
 class Sums(NamedTuple):
-    """Sums over messages or other records: index i belongs to group i."""
+    """Sums over messages or other records by group: index i of each column belongs to group i."""
 
     messages: Int64
     octets: Int64
@@ -102,7 +102,7 @@ def columns_of(rows: MessageColumns, before: int, latest: int, events: Sequence[
 
 
 class LastMessage(NamedTuple):
-    """The part of a row's last message that is displayed."""
+    """The parts of a message that the table shows as the last message of a row."""
 
     time: int
     topic: bytes | None
@@ -117,9 +117,9 @@ class LastMessage(NamedTuple):
 
 
 class UnreadMessage(NamedTuple):
-    """The last message of a row as a reference to its table.
+    """The last message of a row, as a reference to its table.
 
-    Its contents are read when they are shown, since most are replaced by a later message before.
+    Its contents are read only when the row is shown, since most are replaced by a later message before.
     """
 
     table: MessageTable

@@ -144,7 +144,7 @@ class Counters(Generic[Key]):
         np.minimum.at(self.orders, rows, orders)
 
     def read_messages(self) -> None:
-        """Read the displayed part of each last message, which frees the tables of messages."""
+        """Read the parts of each last message that are shown, which frees the tables of messages."""
         self.last = [None if last is None else last.read() for last in self.last]
 
     def active_rows(self) -> list[int]:

@@ -52,7 +52,7 @@ class Found(NamedTuple):
 
 
 class MessageRows:
-    """Finds the rows of messages in `counters`, which are by kind of key."""
+    """Finds the counter rows of messages. `counters` has the counters for each kind of key."""
 
     def __init__(self, counters: Mapping[str, Counters[Any]]) -> None:
         self.connections = OpenConnections()

@@ -1,6 +1,6 @@
-"""CURVE (wire.md 8.3, curve.md): layouts, nonces, and the visible parts of closed boxes.
+"""CURVE (wire.md 8.3, curve.md): layouts of commands, nonces, and the visible parts of encrypted boxes.
 
-In an `opened` regime a box is its authenticator and its decrypted contents, at the offsets of the ciphertext (curve.md
+In a decrypted stream, a box is its authenticator and its decrypted contents, at the offsets of the ciphertext (curve.md
 2).
 """
 
