@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,23 @@ def test_missing_packets_are_the_only_diagnosis(captures: Path, name: str, rule:
 
 @pytest.mark.parametrize("name", ["duplicates", "reordered", "overlaps", "reorder-duplicate"])
 def test_data_that_tcp_recovers_is_no_loss(captures: Path, name: str) -> None:
-    assert set(told(captures / f"damage/{name}.pcap")) <= {"clock-went-back"}
+    assert set(told(captures / f"damage/{name}.pcap")) <= {"clock-went-back", "capture-misordered"}
+
+
+@pytest.mark.parametrize("late", [0, 1], ids=["packets of the client are late", "packets of the server are late"])
+def test_a_capture_merged_from_two_clocks_accuses_nobody(late: int) -> None:
+    """The replies come before their requests, or data after a close."""
+    asker = Asker()
+    for number in range(5):
+        asker.ask(b"question %d" % number)
+        asker.answer(b"answer")
+        asker.pause(2)
+    asker.close()
+    packets = [replace(each, time=each.time + 20_000_000 * (each.side == late)) for each in asker.packets]
+    found = derivation.Derivation()
+    for batch in Analyser(Options()).run(Capture(sorted(packets, key=lambda packet: packet.time), 7)):
+        found.feed(batch)
+    assert {each.diagnosis.rule for each in diagnose(found.knowledge())} - {"clear-text"} == {"capture-misordered"}
 
 
 def test_facts_without_room_are_counted(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,10 +21,10 @@ from zmtpscope.dissect.records.facts import ClockWentBack, end_facts
 from zmtpscope.dissect.records.sink import Sink, Summary
 from zmtpscope.dissect.records.topics import has_topic_in_front
 from zmtpscope.dissect.stream.arrivals import BlockView
+from zmtpscope.dissect.tcp.acknowledgment_times import AcknowledgmentTimes, Change
 from zmtpscope.dissect.tcp.connection import CONNECTED, Connection, LastSeen
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Flows
-from zmtpscope.dissect.tcp.late_acknowledgments import LateAcknowledgments, Unread
 from zmtpscope.dissect.tcp.misordered import put_in_order
 from zmtpscope.option_texts import DecodeAs
 
@@ -65,7 +65,7 @@ class Analyser:
         self.sink = Sink([], self.options)
         self.flows = Flows()
         self.fast_path = FastPath(self.sink, self.flows)
-        self.late_acknowledgments = LateAcknowledgments()
+        self.acknowledgment_times = AcknowledgmentTimes()
         self.comparison = Comparison(self.options, summary=self.sink.summary) if comparing else None
         self.behind_topics: BehindTopics | None = None
         """Dissects content after topics in single-frame messages; created for the first one."""
@@ -160,8 +160,8 @@ class Analyser:
             return self.flows.feed(block, None, NO_DIRECTIONS)
         self._put_in_order(block, before)
         directions = Directions(block)
-        unread = self.late_acknowledgments.feed(block, directions)
-        for each in unread:
+        changes = self.acknowledgment_times.feed(block, directions)
+        for each in changes:
             self.fast_path.sessions.release_one(block.keys[each.direction])
             directions.leave_to_slow_path(each.direction)
         is_full = self.flows.is_full(block)
@@ -171,19 +171,16 @@ class Analyser:
         touched = self.flows.feed(block, directions, *taken)
         self.fast_path.give()
         self._take_over()
-        for each in unread:
+        for each in changes:
             self._mark(each, block, touched)
         return touched
 
-    def _mark(self, unread: Unread, block: SegmentBlock, touched: list[Connection]) -> None:
-        """Mark the sides that acknowledge late, so that their connections report it.
-
-        `unread` are these sides; their connections are added to `touched`.
-        """
-        key, sides = block.keys[unread.direction], self.flows.sides
+    def _mark(self, change: Change, block: SegmentBlock, touched: list[Connection]) -> None:
+        """Mark the side of a change, so that its connection reports it. The connection is added to `touched`."""
+        key, sides = block.keys[change.direction], self.flows.sides
         side = sides.get(key) or next((side for each in touched for side in each.tcp if side.key == key), None)
         if side is not None:
-            side.unread += ((_arrival(block, unread.row), unread.packet, unread.reads),)
+            side.acknowledgment_changes += ((_arrival(block, change.row), change.packet, change.kind),)
             connection = self.flows.connections.get(side)
             if connection is not None and connection not in touched:
                 touched.append(connection)

@@ -177,6 +177,14 @@ KINDS = (
         "the host was not up yet, the queue of its listener was full (ZMQ_BACKLOG), or packets were lost",
     ),
     FindingKind(
+        "ZMTP-CONN-27",
+        "note",
+        "RFC 9293, 3.4",
+        "The capture has data after its acknowledgment, so the packets of the two directions are not in the order in "
+        "which they were sent",
+        "capture at one place, or correct the clocks before you merge captures (editcap -t)",
+    ),
+    FindingKind(
         "CAPTURE-01",
         "warn",
         "records.md, Drops",

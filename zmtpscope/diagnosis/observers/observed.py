@@ -220,6 +220,8 @@ class ObservedSide:
 
 
 MAX_STALLS = 64
+MISORDERED = "ZMTP-CONN-27"
+
 MAX_FINDINGS = 64
 """Findings to remember of one connection."""
 
@@ -251,8 +253,10 @@ class ObservedConnection:
     half_closed: tuple[int, int] | None = None
     """The side that sent the only FIN, and its time (ns), while the capture continues."""
     gaps: int = 0
+    is_misordered: bool = False
+    """Whether the capture has data after its acknowledgment, so that the order of the two directions is unknown."""
     is_unbroken: bool = True
-    """Whether both directions were captured without gaps from some point on."""
+    """Whether both directions were captured from some point on, without gaps and not misordered."""
     findings: dict[tuple[str, int | None], ObservedFinding] = field(default_factory=dict)
     requests: ObservedRequests | None = None
     """Set if socket types or envelopes show which messages are requests."""
@@ -305,7 +309,8 @@ class ObservedConnection:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the capture contains all data of the connection: both directions from the start, without gaps."""
+        """Whether the capture contains all data of the connection: both directions from the start, without gaps, in
+        order."""
         if self.values is None:
             return self.is_unbroken and all(side.greeting is not None for side in self.sides)
         return self.is_unbroken and self.values["opened_by"] is not None
@@ -425,6 +430,8 @@ def _name(side: ObservedSide, values: dict[str, Any]) -> None:
 def _finding(connection: ObservedConnection, record: Record) -> None:
     """Store or count a finding. Of several with the same id, the first one of the worst severity is kept."""
     values, side = record.own, None if record.stream is None else record.stream.side
+    if values["id"] == MISORDERED:
+        connection.is_misordered, connection.is_unbroken = True, False
     key, count = (values["id"], side), values["count"] or 1
     known = connection.findings.get(key)
     if known is not None:
@@ -468,7 +475,7 @@ def _connection(connection: ObservedConnection, record: Record) -> None:
     connection.values = ConnectionValues(values)
     is_missing = values["gap_bytes"] or values["unseen_bytes"] or values["undissected_bytes"]
     is_followed = values["only_side"] is None and values["close"] not in ("reused", "evicted")
-    connection.is_unbroken = is_followed and not is_missing
+    connection.is_unbroken = is_followed and not (is_missing or connection.is_misordered)
     if values["opened_by"] not in (None, 1 - connection.listener):
         connection.listen(1 - values["opened_by"])
     connection.start = Moment(values["start_ns"], record.file, record.packet)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from zmtpscope.diagnosis.across.knowledge import GAP, SNAP_LENGTH, Knowledge
 from zmtpscope.diagnosis.across.words import address, name_of
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
-from zmtpscope.diagnosis.rules.from_findings import Met
+from zmtpscope.diagnosis.observers.observed import MISORDERED
+from zmtpscope.diagnosis.rules.from_findings import Met, with_finding
 from zmtpscope.words import counted
 
 DROPPED, DAMAGED, CLOCK = "CAPTURE-01", "CAPTURE-02", "CAPTURE-03"
@@ -76,6 +77,24 @@ def _clock(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 evidence=(Evidence(finding.moment, "the packet that is stamped too early", finding.ref or None),),
                 count=finding.times,
             )
+
+
+def _misordered(knowledge: Knowledge) -> Iterator[Diagnosis]:
+    met = list(with_finding(knowledge, MISORDERED))
+    if met:
+        connections = counted(len(met), "connection")
+        yield Diagnosis.of(
+            "capture-misordered",
+            "note",
+            ", ".join(sorted({address(each.connection.endpoint) for each in met})[:MAX_NAMED]),
+            f"The capture has packets of {connections} in a wrong order: data comes after its acknowledgment, so which "
+            "side reacted to the other is unknown",
+            "capture at one place, or correct the clocks before you merge captures (editcap -t)",
+            evidence=(Evidence.of(each.finding) for each in met[:MAX_EVIDENCE]),
+            about=(each.connection for each in met),
+            explains=(MISORDERED,),
+            last_ns=max(each.finding.last_ns for each in met),
+        )
 
 
 def _gaps(met: list[Met], what: str, hint: str) -> Iterable[Diagnosis]:
@@ -149,6 +168,17 @@ TABLE = (
         "Packets of different connections are less than a second out of order, as from several interfaces or "
         "processors.",
         _clock,
+    ),
+    Rule(
+        "capture-misordered",
+        "note",
+        "The capture has packets in a wrong order",
+        "A side sends data for the first time after the other side has acknowledged it. So the capture does not have "
+        "the packets of the two directions in the order in which they were sent. The usual causes are captures that "
+        "were merged although their clocks differ, and interfaces with several queues. Rules that compare both "
+        "directions (requests and replies, handshakes) are not applied to these connections.",
+        "All data is captured before its acknowledgment, or had been captured before and was sent again.",
+        _misordered,
     ),
     Rule(
         "limits-reached",

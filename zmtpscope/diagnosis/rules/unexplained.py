@@ -82,6 +82,7 @@ def _violations(knowledge: Knowledge, found: Iterable[Diagnosis]) -> Iterator[Di
         if finding.severity in FAILING
         and (connection.conn_id, finding.id) not in explained
         and finding.id not in left_out
+        and not (connection.is_misordered and finding.severity != "error")  # most warnings compare the two sides
     )
     for (severity, id_), each in met.items():
         each.sort(key=attrgetter("finding.moment.ns"))

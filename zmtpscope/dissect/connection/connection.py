@@ -22,6 +22,7 @@ from zmtpscope.dissect.stream.negotiation import Negotiation, deliver
 from zmtpscope.dissect.stream.outputs import FoundMidstream, Output, Repeats, UnitRead
 from zmtpscope.dissect.stream.plain_state import PlainState
 from zmtpscope.dissect.stream.side_stream import Mode, SideStream
+from zmtpscope.dissect.tcp.acknowledgment_times import EARLY, LATE, PROMPTLY
 from zmtpscope.dissect.tcp.closed_windows import running_stall
 from zmtpscope.dissect.tcp.connection import Connection
 from zmtpscope.dissect.tcp.out_of_order import Hole, entries
@@ -35,6 +36,13 @@ from zmtpscope.zmtp.reader import Finding
 if TYPE_CHECKING:
     from zmtpscope.dissect.connection.segment_log import SegmentLog
     from zmtpscope.dissect.stream.session import Session
+
+ACKNOWLEDGMENT_FINDINGS = {
+    LATE: ("ZMTP-CONN-24", "from packet {} on"),
+    PROMPTLY: ("ZMTP-CONN-25", "from packet {} on"),
+    EARLY: ("ZMTP-CONN-27", "packet {} acknowledges it"),
+}
+"""Id and detail of the finding about a change of acknowledgments, by `acknowledgment_times.Change.kind`."""
 
 LOST_ON_PATH = "the receiver did not get these octets either: they were lost on the path, or still under way"
 
@@ -319,17 +327,18 @@ class ZmtpConnection:
             self._note(side, finding, gap.decided)
 
     def _write_intervals(self) -> None:
-        """Write the stalls, outages and late acknowledgments that are over, once the connection is known to be ZMTP."""
+        """Write the stalls and outages that are over, and changes of acknowledgments, once the connection is ZMTP."""
         since = self.view.zmtp_since
         for side in self.tcp.tcp if since is not None else ():
             for stall in side.stalls.drain() if side.stalls is not None else ():
                 self.writer.stall(side.number, stall, max(stall.decided, since or 0))
             for outage in side.outages.drain() if side.outages is not None else ():
                 self.writer.outage(side.number, outage, max(outage.decided, since or 0))
-            for at, packet, reads in side.unread:
-                finding = Finding("ZMTP-CONN-25" if reads else "ZMTP-CONN-24", detail=f"from packet {packet} on")
+            for at, packet, kind in side.acknowledgment_changes:
+                id_, detail = ACKNOWLEDGMENT_FINDINGS[kind]
+                finding = Finding(id_, detail=detail.format(packet))
                 self._write(Note(side.number, finding, at, max(at.ordinal, since or 0)))
-            side.unread = ()
+            side.acknowledgment_changes = ()
 
     def running_stalls(self, now: int, ordinal: int) -> Iterator[Record]:
         """Yield records of the stalls that last at `now` (ns), as if the capture ended there.

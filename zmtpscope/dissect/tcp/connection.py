@@ -63,6 +63,7 @@ class TcpSide:
 
     __slots__ = (
         "acknowledged",
+        "acknowledgment_changes",
         "begun",
         "captured",
         "closed_window",
@@ -87,7 +88,6 @@ class TcpSide:
         "seen",
         "stalls",
         "unanswered",
-        "unread",
     )
 
     def __init__(self, number: int, key: bytes) -> None:
@@ -115,9 +115,8 @@ class TcpSide:
         """Retransmitted octets without an acknowledgment."""
         self.repeat: Repeat | None = None
         """The last acknowledged octets that were sent again."""
-        self.unread: tuple[tuple[Arrival, int, bool], ...] = ()
-        """Unreported changes of the delay of acknowledgments: (deciding segment, first packet, True: at once again,
-        False: late)."""
+        self.acknowledgment_changes: tuple[tuple[Arrival, int, int], ...] = ()
+        """Unreported changes: (deciding segment, packet, kind) as in `acknowledgment_times.Change`."""
         self.outages: Intervals[Outage] | None = None
         self.losses: Outage | None = None
         """Sum of the short outages: data was sent again and soon acknowledged."""
