@@ -296,7 +296,7 @@ class Analyser:
             pass
 
     def _advancing(self, touched: list[Connection], captured: SegmentBlock | None) -> Iterator[None]:
-        """Let the touched connections read their segments of the current block, and yield after each.
+        """Read the segments of the touched connections in the current block, and yield after each connection.
 
         `captured` is the block if records need file positions, otherwise None.
         """

@@ -1,4 +1,5 @@
-"""The limit for the octets that all connections of a run buffer: the only limit that they share by design."""
+"""The maximum number of octets that all connections of a run may keep together: the only limit that they share by
+design."""
 
 from __future__ import annotations
 

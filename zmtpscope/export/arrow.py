@@ -144,9 +144,9 @@ def words(column: Words) -> pa.Array:
 
 
 def octets(column: Octets) -> pa.Array:
-    """Convert a column of octets.
+    """Convert a column of octets to an array without copying values one by one.
 
-    The octets are split at all starts and ends of values, so every second element of the split array is a value.
+    An array with a boundary at every start and end of a value has the values as every second element.
     """
     if not len(column.index):
         return value_array([], pa.large_binary())

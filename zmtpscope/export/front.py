@@ -142,7 +142,7 @@ class SidesColumn:
         return column
 
     def nobody(self, what: str) -> Column:
-        """Return the text for a record without a connection."""
+        """Return the column for a record that belongs to no connection."""
         return self._column(what, "", "", None, grows=False)
 
     def _addresses(self, stream: Stream, number: str) -> Column:

@@ -356,7 +356,7 @@ IN_THE_LINE = (
 
 
 def _own(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (name, value) of the fields of a record without octets that its line does not contain."""
+    """Yield (name, value) of the fields that a record's line leaves out, if the record has no octets."""
     front = {field.name for field in (*COMMON, *STREAM)}.union(IN_THE_LINE)
     for name, value in values.items():
         if name not in front and value is not None and value != []:

@@ -129,9 +129,9 @@ class TimeOrder(Generic[T]):
 
 
 def _columns_of(batch: Batch) -> tuple[_Columns, list[Item]]:
-    """Return the records of a batch as columns, and the tables and single records that they index.
+    """Return the records of a batch as columns in order of arrival, and the tables and records that the columns index.
 
-    Records are in order of arrival; those that one segment decided are in order of time.
+    Records that became certain with the same segment are in order of time.
     """
     arranged = batch.arranged()
     items: list[Item] = []

@@ -230,7 +230,7 @@ def _field(name: str, steps: tuple[Slice | str, ...]) -> FieldOperand | None:
 
 
 def described(operand: Operand) -> FilterField:
-    """Return the field that determines how values are written that are compared with an operand."""
+    """Return the field whose type and unit apply to values that are compared with an operand."""
     if isinstance(operand, Applied):
         inner = described(operand.operand)
         return replace(inner, name=f"{operand.function}({inner.name})", type=operand.type, scale=1, shift=0)

@@ -32,7 +32,7 @@ class Framewise(Payload, Generic[Known]):
 
     @abstractmethod
     def recognise(self, octets: bytes) -> tuple[Claim, Known | None]:
-        """Return (claim on a frame, its parsed form if it has the format)."""
+        """Return whether the dissector claims a frame, and the parsed form of the frame if it has the format."""
 
     @abstractmethod
     def read_frame(self, reader: Reader, known: Known | None, values: list[Json]) -> str:

@@ -124,7 +124,7 @@ def _points() -> list[EntryPoint]:
 
 
 class Asked(NamedTuple):
-    """The dissectors that are asked for a claim on messages to which the user assigned no dissector.
+    """The dissectors for messages to which the user assigned none: their `claim` is called.
 
     `text` is the dissector of text. `wants_all`: a dissector needs every message.
     """

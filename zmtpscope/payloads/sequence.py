@@ -135,9 +135,9 @@ class Numbering:
 
 
 class Reading(NamedTuple):
-    """The possible sequence number of one message: where it is, the step to it, and whether it counts all topics.
+    """The possible sequence number of one message: its place, and the step from the previous number to it.
 
-    `bitcoin`: the message is a notification of bitcoind.
+    `counts_all`: numbers count the messages of all topics. `bitcoin`: the message is a notification of bitcoind.
     """
 
     place: Place

@@ -62,7 +62,7 @@ class StaysPacked(Exception):
 
 
 def most_octets(packed: int, left: int) -> int:
-    """Return how many octets may be unpacked, from the `packed` size and the octets `left` to the message."""
+    """Return the maximum unpacked size of `packed` octets, if the message may still use `left` octets."""
     return max(0, min(left - packed, max(ALWAYS, MAX_TIMES * packed)))
 
 

@@ -249,8 +249,8 @@ class StoredRecords(StoredColumns):
 
     @cached_property
     def rest(self) -> tuple[list[dict[str, Any]], Int64]:
-        """The fields that are not columns, as outputs show them: the distinct values, and the index of each record's
-        value."""
+        """The fields that are no numbers, as outputs show them: the distinct combinations, and the index of each
+        record's."""
         _, first, which = np.unique(self.table.places.all(), return_index=True, return_inverse=True)
         return list(map(self.values, first.tolist())), which
 
@@ -259,7 +259,7 @@ class StoredRecords(StoredColumns):
         return record_values(self.table.record(place, self.chunk.streams.__getitem__, self.read), self.options)
 
     def number(self, name: str) -> Column:
-        """Return the column of a field with numbers or truth values."""
+        """Return the column of a field with numbers or truth values, one for each record."""
         column = self.table.numbers[name]
         known = None if column.known.more is None and column.known.base else column.known.all() != 0
         if name not in TRUTHS[self.type]:
@@ -268,7 +268,7 @@ class StoredRecords(StoredColumns):
         return Words([False, True, None], truths if known is None else np.where(known, truths, 2))  # type: ignore[list-item]
 
     def words(self, name: str) -> Words:
-        """Return the column of a field with values of other types, as distinct values and indexes."""
+        """Return the column of a field that is no number, as its distinct values and an index for each record."""
         different, which = self.rest
         return Words([values[name] for values in different], which)
 

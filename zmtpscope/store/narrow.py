@@ -59,9 +59,9 @@ class OfStreams:
         self._known: dict[tuple[int, bool], Bool] = {}
 
     def that_fulfil(self, condition: Condition, type: str) -> Bool:
-        """Return a mask of the connections and flows whose fields fulfil a condition, for records of a type.
+        """Return a mask of the connections and flows that fulfil a condition on their fields.
 
-        Fields of TCP or UDP only are missing in some types.
+        `type` is the record type: some types lack the fields that only TCP or only UDP has.
         """
         key = id(condition), type == "datagram"
         if key not in self._known:

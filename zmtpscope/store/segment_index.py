@@ -185,7 +185,7 @@ class SegmentIndex:
 def _table(runs: Int64, places: Int64) -> Table:
     """Pack segments into a table.
 
-    `runs` are columns with a value for each side, `places` columns with a value for each segment, as in `Segments`.
+    `runs` and `places` are columns of `dissect.records.batch.Segments`.
     """
     order = np.lexsort((runs[1], runs[0]))
     first = np.cumsum(runs[2]) - runs[2]

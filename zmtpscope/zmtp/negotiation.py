@@ -87,7 +87,7 @@ def negotiate(first: bytes, second: bytes, *, over: bool = False) -> Decision | 
 
 
 def _upgraded(upgrade: Upgrade) -> Decision:
-    """Return the decision for two sides of which one requests ZWS by HTTP (wire.md 12)."""
+    """Return the decision for a connection on which one side requests ZWS by HTTP (wire.md 12)."""
     request, response = Form.ZWS_REQUEST, Form.ZWS_RESPONSE
     forms = (response, request) if upgrade.client else (request, response)
     one_sided = upgrade.request is None or upgrade.response is None

@@ -127,7 +127,7 @@ class OtherFrames(NamedTuple):
 def scan_zws(
     data: bytes, at: int, base: int, columns: FrameColumns, masks: bool, others: OtherFrames, before: int = 0
 ) -> int:
-    """Append the ZWS messages from index `at` on that are one WebSocket frame each to `columns` (wire.md 12).
+    """Append ZWS messages (wire.md 12) from index `at` on to `columns`, if each is a single WebSocket frame.
 
     `data` are without masks; `data[0]` has the stream offset `base`. Returns the index of the first header that was not
     consumed. `masks`: the sender must mask. `others` receives frames without ZMTP. `before`: flags of the previous

@@ -67,7 +67,7 @@ class SideReader(CarefulReader):
 
     @property
     def greeting_end(self) -> int | None:
-        """Stream offset after the greeting, if its form has a fixed size."""
+        """Stream offset after the greeting; None if its size is not fixed."""
         now = self.regime
         fixed = now.phase is Phase.GREETING and now.form is Form.GREETING_3
         return self.position + GREETING_3_SIZE if fixed else None

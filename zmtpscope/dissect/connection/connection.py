@@ -133,9 +133,9 @@ class ZmtpConnection:
         self._give_segments()
 
     def leave(self, read: Container[int]) -> tuple[PlainState, PlainState]:
-        """Pass a quiet connection to the fast path, which then reads the messages of the sides `read`.
+        """Pass a quiet connection to the fast path; return the states of both sides.
 
-        Returns both states.
+        The fast path then reads the messages of the sides `read`.
         """
         requests = self.rows.requests
         one, other = (

@@ -82,7 +82,10 @@ class NewConnectionRecords:
         return Origin(new.streams[place][0], new.starts[place], LISTENER, new.initials[place])
 
     def _count(self, learned: LearnedNote, rows: Int64) -> None:
-        """Count a finding that several connections have; `rows` are the rows that it is about."""
+        """Count a finding that several connections have.
+
+        `rows` are the segments with the finding, one for each connection.
+        """
         times, numbers = (column[rows].tolist() for column in (self._new.block.times, self._new.block.packets))
         packets: dict[bytes, list[tuple[int, int]]] = {}
         for place, at in zip(self._places, zip(times, numbers, strict=True), strict=True):
@@ -159,7 +162,7 @@ def _ends_of_pair(pair: bytes) -> tuple[str, Endpoint]:
 
 @cache
 def _ended() -> Connection:
-    """Return a connection that both sides closed.
+    """Return a TCP connection that both sides have closed, as an example for the fields of connection records.
 
     Other such connections differ only in the fields of `outcome.ends_and_times`.
     """

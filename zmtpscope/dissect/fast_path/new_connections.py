@@ -182,7 +182,7 @@ class NewConnections:
 
     @cached_property
     def identities(self) -> list[Identities]:
-        """The identities of each connection, in which it differs from earlier connections."""
+        """The identities that each connection announced, if they differ from the ones of earlier connections."""
         found: list[list[str | None]] = [[None] * len(self), [None] * len(self)]
         for side, rows, identity in zip(self.path.sides, self.rows, self.path.identities, strict=True):
             if identity is not None:

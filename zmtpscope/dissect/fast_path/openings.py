@@ -329,7 +329,7 @@ class Openings:
         return self._begun[hash((side, octets))] >= FEWEST_ALIKE
 
     def _learn(self, segments: list[tuple[int, bytes]], step: Step) -> Step | None:
-        """Learn the records of the last of `segments`, which follows the state `step`.
+        """Learn which records the last of `segments` causes, and add a state after `step` for it.
 
         Returns the new state; None if the segment cannot be learned.
         """

@@ -36,7 +36,7 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True, eq=False)
 class Peer:
-    """The facts about an open connection with which other connections are compared."""
+    """An open connection, with the facts that are compared with other connections."""
 
     served: tuple[Endpoint, str, str] | None = None
     """Endpoint, its socket type, and the client's identity."""
@@ -253,7 +253,7 @@ class Endpoints:
         _remember(self.refused, pair, (stamp(fact.arrival), fact.value, fact.reference), MAX_ENDPOINTS)
 
     def _failed(self, fact: ConnectionFact) -> None:
-        """Process the fact that a connection ended in a way after which the client will reconnect."""
+        """Process the fact that a connection has failed, so that the client will reconnect."""
         pair, start = fact.origin.pair, fact.origin.start
         known = self.reconnects.get(pair) or Reconnects()
         _remember(self.reconnects, pair, known, MAX_ENDPOINTS)

@@ -278,9 +278,9 @@ class Requests:
         return True
 
     def _was_answered_early(self, envelope: int) -> bool:
-        """Whether a reply that arrived before this request, at most a second ago, answers the request.
+        """Whether a reply to this request was captured before the request, at most a second ago.
 
-        The reply has the same `envelope`, a number of `envelopes.py`.
+        Request and reply have the same `envelope`, given as a number (`envelopes.py`).
         """
         answer = next((each for each in self.unasked if each.envelope == envelope), None)
         if answer is not None:

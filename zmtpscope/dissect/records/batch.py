@@ -52,9 +52,9 @@ def side_number(conn: int | None, side: int | None) -> int:
 
 
 class Unit(NamedTuple):
-    """The octets of one greeting or frame with its regime, from which the field tree can be made.
+    """The octets of one greeting, command or frame, from which the field tree can be made.
 
-    `slices` are the packets that carried them. Without a regime, `tree` is set.
+    `regime` is how to parse them, `slices` are the packets that carried them. Without a regime, `tree` is set.
     """
 
     regime: Regime | None
@@ -81,7 +81,7 @@ RANKS = {
 
 
 class SharedFields(dict[str, Any]):
-    """The fields of several records that are equal. `made` caches outputs of these fields."""
+    """Fields that several records share. `made` caches outputs of these fields."""
 
     __slots__ = ("made",)
 

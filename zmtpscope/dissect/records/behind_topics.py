@@ -43,7 +43,7 @@ class BehindTopics:
         return np.array([any(each.may_begin(octet) for each in asked) for octet in range(256)])
 
     def read(self, table: MessageTable) -> None:
-        """Dissect the published messages in a table that no dissector has claimed."""
+        """Dissect published messages in a table, if no dissector has claimed them before."""
         found: dict[int, Dissected] = {}
         begin = 0
         for run in table.by_sender():

@@ -80,7 +80,7 @@ class Words:
 
 
 class JoinedOctets:
-    """Octets of several senders as if joined: those of sender i start at `begins[i]`."""
+    """The octets of several senders with continuous indexes: the octets of sender i start at `begins[i]`."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self.pieces = pieces

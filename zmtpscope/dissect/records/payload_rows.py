@@ -123,7 +123,7 @@ class PayloadRows:
     def _rows_to_ask(self, run: MessageTable, sender: SideFacts) -> AskedRows:
         """Return the messages to dissect.
 
-        JSON is left out, unless dissection might stop before it, or a dissector must be informed of a loss before it.
+        JSON is left out, unless dissection might stop before it, or a dissector must learn of a loss before it.
         """
         side, wanted = self.side, self._wanted
         if wanted.claims and not self.unseen and int(run.offsets[-1]) < self._whole_to(sender) and side.recognises_json:
@@ -133,9 +133,9 @@ class PayloadRows:
         return asked_rows(run, side.shapes, wanted)
 
     def _reaches_each(self, rows: list[int], count: int) -> bool:
-        """Whether at most `MAX_UNCLAIMED` messages lie before each of `rows`, so that all of them are dissected.
+        """Whether all messages in `rows` will be dissected.
 
-        `count` is the number of messages.
+        Dissection stops after `MAX_UNCLAIMED` messages that no dissector claims. `count` is the number of messages.
         """
         unclaimed = self.side.unclaimed
         if unclaimed + count <= MAX_UNCLAIMED:
@@ -159,7 +159,8 @@ class PayloadRows:
     ) -> int:
         """Dissect messages from row `behind` on, and put the results in `found`.
 
-        Returns the row at which it stopped: where a dissector needs all messages, or after the last one.
+        Returns the row at which it stopped. It stops early when a dissector requests all messages, since `asked` lacks
+        some.
         """
         side, count, wanted_all = self.side, len(run.first), self.side.wants_all
         whole_to = self._whole_to(sender)

@@ -58,10 +58,10 @@ class FieldColumns:
 
 
 class RowColumns(FieldColumns, Generic[R]):
-    """The rows of several tables as columns: row i is row `places[i]` of all `tables` together.
+    """The rows of several tables as columns of fields: row i is row `places[i]` of all `tables` together.
 
-    Packet references index `files`. Fields are derived from the other attributes. Arrays of frames are joined over all
-    tables; `first` and `last` index them.
+    `files` are the names of the capture files. Arrays of frames are joined over all tables; `first` and `last` are the
+    frames of each row.
     """
 
     def __init__(self, tables: Sequence[R], places: Int64, files: Sequence[str | None]) -> None:

@@ -42,9 +42,10 @@ class Wanted(NamedTuple):
 
 
 class AskedRows(NamedTuple):
-    """The messages of a table to pass to dissectors, in order: rows, and offsets and sizes of each.
+    """The messages of a table that are passed to dissectors, as columns.
 
-    `unknown` are the rows whose octets were not kept, which are not passed.
+    `rows` are their indexes, `begins` their stream offsets. Messages in `unknown` were not kept completely, and are not
+    passed.
     """
 
     rows: list[int]

@@ -76,8 +76,8 @@ def place_of(stream: Stream) -> int:
 class Sender(NamedTuple):
     """A side that sent rows of a table: the values that all these rows share, and their octets.
 
-    `data[0]` has the stream offset `base`; octets outside of `data` were not kept. A side whose values change has one
-    sender for each.
+    `data[0]` has the stream offset `base`; octets outside of `data` were not kept. If a value of a side changes, the
+    table has two senders for this side.
     """
 
     stream: Stream
@@ -219,7 +219,7 @@ class Table:
         return self.sender.head(int(self.bodies[frame]), int(self.sizes[frame]), limit)
 
     def change(self, **fields: Any) -> None:
-        """Change fields of the only sender of these rows. Other tables with this sender are not changed."""
+        """Change values of the only sender of this table. Other tables with the same sender are not changed."""
         self.senders = [self.sender._replace(**fields)]
 
 
@@ -227,8 +227,8 @@ class Table:
 class MessageTable(Table):
     """A table of messages: message i has the frames `first[i]..last[i]`, both included.
 
-    The messages contain every frame, in order, at least one. `packet_ends` and `time_ends` are the packets and times of
-    their last octets.
+    It has at least one message, and all its frames belong to messages, in order. `packet_ends` and `time_ends` are the
+    packets and times of the last octets of messages.
     """
 
     first: Int64

@@ -80,7 +80,7 @@ class Assembly:
 
     @property
     def wants_rows(self) -> bool:
-        """Whether payloads must be dissected, since they may cause findings."""
+        """Whether the payloads of messages must be dissected, because they may cause findings."""
         return self.payloads is None or self.payloads.wants_rows
 
     @property
@@ -162,7 +162,7 @@ class Assembly:
         return has_whole or in_parts, in_parts
 
     def _goes_on(self, columns: FrameColumns, context: Context) -> bool:
-        """Append frames to the incomplete message if none of them ends it; return whether that is so."""
+        """Append frames to the incomplete message, if none of them ends it. Returns False if one may end it."""
         carried = self.carried
         waits = carried.bodies[-1] + carried.sizes[-1] > context.end
         if waits or (carried.flags[-1] & (MORE | ENCRYPTED)) != MORE or ends_message(as_array(columns.flags)).any():
@@ -238,12 +238,12 @@ class Assembly:
                 self.head = kept
 
     def let_go(self, kept: Kept) -> None:
-        """Keep only the first octets of the incomplete message, which are in `kept`."""
+        """Drop the octets of the incomplete message except the first ones, which are in `kept`."""
         begin = kept.base if self.open_offset is None else max(self.open_offset, kept.base)
         self.head = Kept(kept.data[begin - kept.base :][:HEAD_KEPT], begin, kept.pieces)
 
     def _lose_all(self, end: int) -> None:
-        """Keep no octets of the incomplete message, which continues at stream offset `end`."""
+        """Drop all octets of the incomplete message, which continues at stream offset `end`."""
         self.damaged, self.head = True, Kept(b"", end, None)
 
     def _drop(self, count: int) -> None:

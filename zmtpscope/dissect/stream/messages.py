@@ -163,7 +163,10 @@ class Messages:
         return max(offset, self.held_octets.base)
 
     def let_go(self, octets: Callable[[], bytes]) -> None:
-        """Keep only the first octets of messages that have become too large. `octets` returns the kept octets."""
+        """Drop the octets of messages that have become too large, except the first ones.
+
+        `octets` returns the kept octets.
+        """
         for assembly in self.assemblies():
             if assembly.open_offset is None or assembly.head is not None or self._kept_from(assembly) is not None:
                 continue

@@ -38,7 +38,10 @@ class Repeats(NamedTuple):
 
 
 class FoundMidstream(NamedTuple):
-    """Frames were found in a stream whose start was not captured: at this offset, with this segment."""
+    """The start of a side was not captured, but frames were found from this stream offset on.
+
+    `arrival` is the segment that showed it.
+    """
 
     offset: int
     arrival: Arrival

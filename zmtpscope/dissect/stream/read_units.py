@@ -219,9 +219,10 @@ class ReadUnits:
         return self.held_octets.octets(start, min(stop, start + FIRST))
 
     def _leave_runs(self, skipped: Skipped, runs: Runs, may_be_shown: bool) -> None:
-        """Emit skipped octets between frames: one leftover for each segment that carried or ended some.
+        """Emit the skipped octets in the ranges `runs`, between frames: one leftover for each segment with octets of a
+        range.
 
-        `runs` are their ranges. `may_be_shown`: they cannot contain a password.
+        `may_be_shown`: they cannot contain a password.
         """
         begin = skipped.start
         for arrival, end in self.arrivals.pieces_between(begin, skipped.stop):

@@ -284,7 +284,10 @@ class Reading:
         self.held_octets.change(bytes(octets))
 
     def _context(self, data: bytes, base: int | None = None) -> Context:
-        """Return the constants of the rows made now. `data` starts at `base`, by default the first kept octet."""
+        """Return the properties from which tables of messages are made now.
+
+        `data` starts at stream offset `base`, by default at the first kept octet.
+        """
         reader, messages, arrivals, options = self.reader, self.messages, self.arrivals, self.messages.options
         return Context(
             data=data,

@@ -194,7 +194,8 @@ class FrameSearch:
         return not self.trials and self.at >= self.limit
 
     def octets_from(self, offset: int) -> bytes:
-        """Return the octets from stream offset `offset` on, which is not before a boundary that was found."""
+        """Return the octets from stream offset `offset` on, the offset of a frame boundary that was found, or a later
+        one."""
         return bytes(self.data[offset - self.base :])
 
     def _behind_greeting(self) -> int | None:
@@ -391,7 +392,7 @@ class FrameSearch:
         self.give_up_before(first)
 
     def give_up_before(self, offset: int) -> None:
-        """Forget the octets before stream offset `offset`, and the trials that started there."""
+        """Forget the octets before stream offset `offset`, and all frames parsed from there."""
         del self.data[: offset - self.base]
         self.base = offset
         self.at = max(self.at, self.base)

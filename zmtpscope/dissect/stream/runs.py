@@ -1,4 +1,4 @@
-"""Make tables of messages and frames, one for each range in which the constants of the side are the same."""
+"""Make tables of messages and frames. A table ends where version, mechanism or another constant of the side changes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from zmtpscope.zmtp.regime import Regime
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """The constants of rows that are made together.
+    """The octets and properties of one side from which tables of messages are made.
 
-    `data` are the octets from stream offset `base` on; `arrivals` are known up to `end`. From offset `doubtful` on rows
-    are uncertain.
+    `data` are the octets from stream offset `base` on; `arrivals` are known up to `end`. From offset `doubtful` on
+    messages are uncertain.
     """
 
     data: bytes
@@ -55,7 +55,7 @@ class Kept(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """Properties of the first and of the last message that their columns do not contain."""
+    """Properties of the first and of the last message of a call that the columns of frames do not contain."""
 
     start: Arrival | None
     """The segment with the first octet, if it was read earlier."""
@@ -72,9 +72,9 @@ class Edges(NamedTuple):
 def message_runs(
     stream: Stream, frames: FrameColumns, last: Int64, complete: bool, edges: Edges, context: Context
 ) -> list[MessageTable]:
-    """Return tables of the messages that end with the frames `last`; the first starts with the first frame.
+    """Return tables of the messages that end with the frames `last`; the first message starts with the first frame.
 
-    `complete`: all are complete, except as `edges` states.
+    `complete`: all are complete, except if `edges` has another value.
     """
     count = int(last[-1]) + 1
     offsets, bodies, sizes, flags = [as_array(column)[:count] for column in columns_of(frames)]
@@ -151,7 +151,7 @@ def _times(starts: Int64, bodies: Int64, sizes: Int64, edges: Edges, context: Co
 
 
 def _row_of_one(frames: FrameColumns, last: int, edges: Edges, context: Context) -> tuple[Int64, ...]:
-    """Return the first frame of a single message, then the results of `_times`.
+    """Return the values of a single message: its first frame, then the five values of `_times`.
 
     Its last frame has the index `last`. This is fast for segments with one message.
     """
@@ -214,8 +214,10 @@ def cut_large(table: MessageTable, limit: int) -> MessageTable:
 
 
 def slices(context: Context, offsets: Int64) -> Iterator[tuple[Regime, str, int, int]]:
-    """Yield ranges with constant values as (regime, confidence, low, high), for rows at the stream offsets
-    `offsets`."""
+    """Divide rows into ranges with equal regime and confidence: yield (regime, confidence, low, high).
+
+    The rows start at the stream offsets `offsets`; `high` is excluded.
+    """
     doubtful = len(offsets)
     if context.doubtful is not None and context.confidence == "proven":
         doubtful = int(np.searchsorted(offsets, context.doubtful, "right"))
@@ -227,7 +229,10 @@ def slices(context: Context, offsets: Int64) -> Iterator[tuple[Regime, str, int,
 
 
 def regime_slices(regimes: list[tuple[int, Regime]], offsets: Int64) -> Iterator[tuple[Regime, int, int]]:
-    """Yield ranges with one regime as (regime, low, high), for rows at the stream offsets `offsets`."""
+    """Divide rows into ranges with equal regime: yield (regime, low, high).
+
+    The rows start at the stream offsets `offsets`; `high` is excluded.
+    """
     if len(regimes) == 1 or offsets[0] >= regimes[-1][0]:
         yield regimes[-1][1], 0, len(offsets)
         return

@@ -134,7 +134,7 @@ class TcpSide:
         return self.out_of_order is not None and bool(self.out_of_order.waiting)
 
     def leave_plain(self) -> None:
-        """Stop the fast loop for segments in order, and store how far it has read."""
+        """Stop the fast loop, which reads segments in order, and store how far it has read."""
         if self.plain >= 0:
             gained = distance(self.plain, self.next)
             self.next, self.plain = self.plain, -1
@@ -153,7 +153,7 @@ class TcpSide:
             self.fin, self.finish, self.ended = state.fin, state.octets, True
 
     def resume_plain(self) -> None:
-        """Start the fast loop for segments in order, if the next sequence number is known."""
+        """Start the fast loop, which reads segments in order, if the next sequence number is known."""
         if self.next >= 0 and self.acknowledged >= 0 and not self.ended:
             self.plain = self.next
 
@@ -297,7 +297,10 @@ class Connection:
             side.resume(state)
 
     def resume_plain(self) -> None:
-        """Start the fast loop for both sides, unless a hole, a closed window or an acknowledgment is pending."""
+        """Start the fast loop, which reads segments in order, for both sides.
+
+        Does nothing if a hole, a closed window or an acknowledgment is pending.
+        """
         if not any(side.waits or side.closed_window or side.unanswered for side in self.tcp):
             for side in self.tcp:
                 side.resume_plain()

@@ -77,7 +77,7 @@ class Directions:
         return self.numbers.get(keys[0], NOT_HERE), self.numbers.get(keys[1], NOT_HERE)
 
     def leave_to_slow_path(self, direction: int) -> None:
-        """Count a direction as not clean, so that the slow path reads it."""
+        """Let the slow path read a direction, although its segments are in order."""
         self.is_clean[direction] = self.is_plain[direction] = False
 
     def rows_of(self, direction: int) -> list[int]:
@@ -189,7 +189,7 @@ def by_direction(
 
 @compiled.where_possible
 def opposites(keys: list[bytes], numbers: dict[bytes, int]) -> Column:
-    """Return the numbers of the reversed keys, or `NOT_HERE`."""
+    """Return for each flow key the number of the opposite direction, or `NOT_HERE`."""
     return np.array([numbers.get(reverse(key), NOT_HERE) for key in keys], np.int64)
 
 

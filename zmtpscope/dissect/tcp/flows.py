@@ -327,7 +327,7 @@ class Flows:
         connection.resume_plain()
 
     def _watch(self, side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> None:
-        """Update closed receive windows and retransmissions by a segment of `side`; `at` is the segment."""
+        """Update the closed receive windows and the retransmissions of both sides by the segment `at` of `side`."""
         intervals: list[Intervals[Any] | None] = []
         if header.flags & CLOSED_WINDOW or side.closed_window or peer.closed_window:
             closed_windows.take(side, peer, header, at)

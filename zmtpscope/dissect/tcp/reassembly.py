@@ -64,7 +64,8 @@ class Reassembler:
     def begin(self, block: SegmentBlock) -> None:
         """Start a block of packets.
 
-        Pieces of streams are indexes of its segments; octets that are not in the block get further indexes.
+        A piece of a stream is an index of a segment in the block, or a higher index for octets that are not in the
+        block.
         """
         self._begin(block.data, block.cut)
         self.hops = block.hops

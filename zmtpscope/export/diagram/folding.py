@@ -24,7 +24,7 @@ FEW = 2
 
 
 class Fold(NamedTuple):
-    """The line for repeated events that are not drawn: their number by name, and the times of the first and last.
+    """A line for repeated events that are not drawn: how many of each name, and the times of the first and last.
 
     `cycle` are the events of one cycle or, unless `in_order`, one event of each kind.
     """
@@ -78,7 +78,7 @@ class Folding:
         self._look_for_cycle()
 
     def feed_fold(self, fold: Fold) -> None:
-        """Add the line for repeated events that were folded earlier. They are no part of a cycle."""
+        """Add a line for repeated events that were counted earlier. The current cycle ends before this line."""
         self._end_cycle()
         self.steps.append(fold)
         self._keys.append(None)

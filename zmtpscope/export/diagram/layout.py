@@ -99,7 +99,7 @@ def layout(sequence: EventSequence, most: int, *, whole: bool) -> Diagram:
 
 
 def _with_ends_of_connections(sequence: EventSequence, *, in_full: bool) -> list[Step]:
-    """Return the steps with the opening and the end of each connection added, in order of time.
+    """Add the opening and the end of each connection to the events; return all in order of time.
 
     `in_full`: draw handshakes; otherwise one arrow opens a connection.
     """
@@ -128,7 +128,7 @@ def _is_in(short: set[int], event: Event) -> bool:
 def _folded(steps: Iterable[Step], lines: Lifelines, most: int) -> list[Step]:
     """Fold repeated events between peers, even over several connections, such as connection attempts.
 
-    If more than `most` steps remain, repeated events are thinned out.
+    If more than `most` events and lines remain, fewer repeated events are drawn.
     """
 
     def key_of(event: Event) -> Key:

@@ -1,7 +1,8 @@
-"""Reduce repeated events: fold cycles, and thin out other repeated events.
+"""Reduce repeated events of a diagram: fold cycles, and thin out other repeated events.
 
-Each connection is thinned out separately: the first and the last event of each kind are drawn and the others counted,
-until an event of a new kind or a note. After it the next event of each kind is drawn again.
+A step is an event, or the line for repeated events that are not drawn. Each connection is thinned out separately: the
+first and the last event of each kind are drawn and the others counted, until an event of a new kind or a note. After it
+the next event of each kind is drawn again.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class _Repeated:
 
 
 class Thinning:
-    """Thins out steps that are fed in order of time; the returned steps may be out of order."""
+    """Draws only some of the repeated events on a connection, and counts the others.
+
+    Pass events in order of time; the returned ones may be out of order.
+    """
 
     def __init__(self, key_of: Callable[[Event], Key], alike: int) -> None:
         self.alike = alike
@@ -112,7 +116,8 @@ occurs."""
 class Repeats:
     """Folds repeated events.
 
-    After `finish`, `steps` are the steps to draw (all unless it `folds`). `key_of` returns equal keys for repetitions.
+    After `finish`, `steps` has the events to draw and lines for the others (all events unless it `folds`). `key_of`
+    returns equal keys for repetitions.
     """
 
     def __init__(self, key_of: Callable[[Event], Key], *, folds: bool = True) -> None:

@@ -143,7 +143,7 @@ def table(
 ) -> Iterator[str]:
     """Yield the first `most` rows of one kind of key.
 
-    If there are others, their number and `more`, which describes how to print them, follow.
+    If there are further rows, the last line has their number and `more`, a text about how to print them.
     """
     assert capture.first_time is not None
     assert capture.last_time is not None

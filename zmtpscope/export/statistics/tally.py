@@ -71,7 +71,10 @@ class Sizes:
         return [min(max(counts[place][0], self.least), self.most) for place in places]
 
     def _counts(self) -> list[tuple[int, int]]:
-        """Return (size, number of messages), ascending; for ranges of sizes the middle of each."""
+        """Return (size, number of messages), ascending.
+
+        If sizes are counted by range, the size is the middle of a range.
+        """
         if self._by_range is None:
             return sorted(self._by_size.items())
         ranges = np.flatnonzero(self._by_range).tolist()

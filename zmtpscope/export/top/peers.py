@@ -102,9 +102,9 @@ class OpenConnections:
         return self.of_stream(Stream(*(values[name] for name in Stream._fields)))
 
     def of_sender(self, sender: Sender) -> ConnectionEnds:
-        """Return the ends of the sender's connection, with the socket types that the sender knows.
+        """Return the ends of the sender's connection, and store the socket types that the sender has.
 
-        From the first message on they keep their names.
+        After the first message of a connection, the names of its ends do not change.
         """
         ends, side = self.of_stream(sender.stream), sender.stream.side or 0
         ends.learn(side, sender.socket_type, None)

@@ -125,7 +125,10 @@ class View:
         return on_top + [row for row in found if row.key is None or row.key not in self.pinned]
 
     def follow(self, shown: Sequence[Row]) -> None:
-        """Move the cursor to the row that it follows, or leave its position if that row is hidden."""
+        """Move the cursor to the row with the key that it follows.
+
+        If this row is hidden, the cursor keeps its position.
+        """
         places = (place for place, row in enumerate(shown) if row.key == self.followed)
         place = self.selected if self.followed is None else next(places, self.selected)
         self.selected = max(0, min(len(shown) - 1, place))
