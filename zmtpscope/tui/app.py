@@ -412,10 +412,10 @@ class Inspector(App[None]):
     def on_causes_bar_chosen(self, event: CausesBar.Chosen) -> None:
         self._go(self._show_row(event.row, EVERYTHING))
 
-    def on_records_pane_record_asked(self, event: RecordsPane.RecordAsked) -> None:
+    def on_records_pane_record_requested(self, event: RecordsPane.RecordRequested) -> None:
         self.run_worker(reported(self, self._show_record(event.number)))
 
-    def on_pane_follow_asked(self, event: Pane.FollowAsked) -> None:
+    def on_pane_follow_requested(self, event: Pane.FollowRequested) -> None:
         self._go(self._follow(event))
 
     def _go(self, task: Coroutine[Any, Any, None]) -> None:
@@ -436,7 +436,7 @@ class Inspector(App[None]):
         elif row.time is not None:
             await self.records.go_to_time(row.time)
 
-    async def _follow(self, asked: Pane.FollowAsked) -> None:
+    async def _follow(self, asked: Pane.FollowRequested) -> None:
         await self._open(FOLLOWED)
         pane = self._panes[FOLLOWED]
         assert isinstance(pane, FollowPane)
@@ -446,7 +446,7 @@ class Inspector(App[None]):
     def on_follow_pane_closed(self) -> None:
         self._begin(BY_NAME["back"], "")
 
-    def on_records_pane_asked(self, event: RecordsPane.Asked) -> None:
+    def on_records_pane_filter_applied(self, event: RecordsPane.FilterApplied) -> None:
         self.profile.remember(event.filter)
         for pane in self.query(RecordsPane):
             pane.filter_bar.set_history(self.profile.filters)

@@ -57,7 +57,7 @@ class Pane(Vertical):
             self.name = pane.id or ""
             self.snapshot = pane.snapshot
 
-    class FollowAsked(Message):
+    class FollowRequested(Message):
         """Request to follow the records that match `filter`, from record `number` on if given."""
 
         def __init__(self, title: str, filter: str, records: tuple[str, ...], number: int | None = None) -> None:
@@ -101,7 +101,7 @@ class Pane(Vertical):
         only = choices[0][0] if len(choices) == 1 else ""
         chosen = argument or only or await self.choose("Messages of the same", choices)
         if chosen in offered:
-            self.post_message(self.FollowAsked(offered[chosen].title, offered[chosen].filter, MESSAGES, number))
+            self.post_message(self.FollowRequested(offered[chosen].title, offered[chosen].filter, MESSAGES, number))
         elif chosen:
             raise CommandError(f"there is no {chosen} to follow here: {', '.join(offered)}")
 

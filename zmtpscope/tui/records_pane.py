@@ -61,14 +61,14 @@ class RecordsPane(Pane):
 
     title = "Messages"
 
-    class RecordAsked(Message):
+    class RecordRequested(Message):
         """Request to show a record that this list does not contain."""
 
         def __init__(self, number: int) -> None:
             super().__init__()
             self.number = number
 
-    class Asked(Message):
+    class FilterApplied(Message):
         """Message after the user applied a valid filter."""
 
         def __init__(self, filter: str) -> None:
@@ -247,7 +247,7 @@ class RecordsPane(Pane):
         if found is not None and found.is_exact:
             self.rows.go_to(found.place)
         else:
-            self.post_message(self.RecordAsked(number))
+            self.post_message(self.RecordRequested(number))
 
     # -- commands: filter ----------------------------------------------------------------------------------------------
 
@@ -269,7 +269,7 @@ class RecordsPane(Pane):
         self.leave()
         await self.open(replace(self.spec, filter=filter.strip(), only=None))
         if filter.strip():
-            self.post_message(self.Asked(filter.strip()))
+            self.post_message(self.FilterApplied(filter.strip()))
 
     async def do_clear(self, argument: str) -> None:
         """Cancel a search; otherwise focus the list; if it has the focus, clear the filter."""
@@ -367,7 +367,7 @@ class RecordsPane(Pane):
         else:
             self.rows.sort_by_cursor()
 
-    def on_column_view_sort_asked(self, event: RowList.SortAsked) -> None:
+    def on_column_view_sort_requested(self, event: RowList.SortRequested) -> None:
         self.perform(self._sort(event.sort))
 
     async def _sort(self, sort: Sort) -> None:

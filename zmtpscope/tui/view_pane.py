@@ -151,7 +151,7 @@ class ViewPane(Pane):
     def on_resize(self) -> None:
         self.call_after_refresh(lambda: self._cut.show(self._table.cut_cells()))
 
-    def on_column_view_sort_asked(self, event: TableView.SortAsked) -> None:
+    def on_column_view_sort_requested(self, event: TableView.SortRequested) -> None:
         self._change(sort=event.sort)
 
     def on_table_view_opened_changed(self, event: TableView.OpenedChanged) -> None:
@@ -241,7 +241,7 @@ class ViewPane(Pane):
             await self.follow_record(row.record, argument)
         elif row.filter:
             records = MESSAGES if MESSAGES[0] in self._view.records else self._view.records
-            self.post_message(self.FollowAsked(f"{self.title}: {_name_of(row)}", row.filter, records))
+            self.post_message(self.FollowRequested(f"{self.title}: {_name_of(row)}", row.filter, records))
         else:
             raise CommandError("this row counts no records to follow")
 

@@ -63,7 +63,7 @@ class Screen(App[None]):
     def on_line_view_digits(self, message: LineView.Digits) -> None:
         self.posted.append(message)
 
-    def on_column_view_sort_asked(self, message: RowList.SortAsked) -> None:
+    def on_column_view_sort_requested(self, message: RowList.SortRequested) -> None:
         self.posted.append(message)
 
 
@@ -183,7 +183,7 @@ def test_a_click_on_a_heading_asks_for_a_sort_and_one_on_a_row_selects_its_cell(
         topics = shown.draw_heading(0, 80).text.index("topic")
         await pilot.click(RowList, offset=(topics, 0))
         sort = screen.posted[-1]
-        assert isinstance(sort, RowList.SortAsked)
+        assert isinstance(sort, RowList.SortRequested)
         assert sort.sort == Sort("topic")
         await pilot.click(RowList, offset=(topics, 5))
         cell = shown.current_cell()

@@ -41,7 +41,7 @@ class Screen(App[None]):
     def on_table_view_opened_changed(self, message: TableView.OpenedChanged) -> None:
         self.posted.append(message)
 
-    def on_column_view_sort_asked(self, message: TableView.SortAsked) -> None:
+    def on_column_view_sort_requested(self, message: TableView.SortRequested) -> None:
         self.posted.append(message)
 
 
@@ -120,12 +120,12 @@ def test_a_heading_sorts_by_its_column_then_reverses() -> None:
         shown.show(table(row("a", 5)))
         await pilot.click(TableView, offset=(14, 0))
         first = screen.posted[-1]
-        assert isinstance(first, TableView.SortAsked)
+        assert isinstance(first, TableView.SortRequested)
         assert first.sort == Sort("messages", descending=True)
         shown.show(table(row("a", 5)), first.sort)
         await pilot.press("r")
         second = screen.posted[-1]
-        assert isinstance(second, TableView.SortAsked)
+        assert isinstance(second, TableView.SortRequested)
         assert second.sort == Sort("messages", descending=False)
 
     with_table(use)

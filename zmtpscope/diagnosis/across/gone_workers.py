@@ -43,13 +43,13 @@ class GoneWorker(NamedTuple):
         )
 
 
-def gone_worker(asked: ObservedConnection, since: int, until: int, knowledge: Knowledge) -> GoneWorker | None:
+def gone_worker(broker: ObservedConnection, since: int, until: int, knowledge: Knowledge) -> GoneWorker | None:
     """Return the last worker of a broker, if it left between `since` and `until` (ns), otherwise None.
 
-    The broker is the host that listens on the connection `asked`.
+    The broker is the host that listens on the connection `broker`.
     """
-    gone = _gone_workers(knowledge).get(asked.endpoint[0], ())
-    found = [each for each in gone if since <= each.ending.moment.ns <= until and each.connection is not asked]
+    gone = _gone_workers(knowledge).get(broker.endpoint[0], ())
+    found = [each for each in gone if since <= each.ending.moment.ns <= until and each.connection is not broker]
     return found[-1] if found else None
 
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import Ending, end_of, ending_of
-from zmtpscope.diagnosis.across.hops import Asked, answered_later, next_hop, relayed
+from zmtpscope.diagnosis.across.hops import SentRequest, answered_later, next_hop, relayed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import duration, name_of, steady
 from zmtpscope.diagnosis.observers.durations import Distribution
@@ -56,8 +56,8 @@ class Hanging(NamedTuple):
         return self.connection.conn_id
 
     @property
-    def oldest(self) -> Asked:
-        return Asked(self.connection, self.requests.waiting[0])
+    def oldest(self) -> SentRequest:
+        return SentRequest(self.connection, self.requests.waiting[0])
 
     @property
     def waited(self) -> int:
@@ -65,11 +65,11 @@ class Hanging(NamedTuple):
         return self.until - self.oldest.ns
 
     @property
-    def asker(self) -> str:
+    def client_name(self) -> str:
         return name_of(self.connection, self.requests.asker)
 
     @property
-    def asked(self) -> str:
+    def server_name(self) -> str:
         return name_of(self.connection, 1 - self.requests.asker)
 
     @property
@@ -99,7 +99,7 @@ class Hanging(NamedTuple):
         return self.ending is not None and self.ending.cause == "middlebox"
 
     @property
-    def asks_rep(self) -> bool:
+    def is_to_rep(self) -> bool:
         return self.connection.sides[1 - self.requests.asker].socket_type == "REP"
 
     @property
@@ -108,8 +108,10 @@ class Hanging(NamedTuple):
         worker)."""
         if self.requests.is_guessed:
             return False
-        asked = self.connection.sides[1 - self.requests.asker].socket_type
-        return self.asks_rep or (self.requests.latency.count > 0 and (self.requests.is_lock_step or asked == "REQ"))
+        server_type = self.connection.sides[1 - self.requests.asker].socket_type
+        return self.is_to_rep or (
+            self.requests.latency.count > 0 and (self.requests.is_lock_step or server_type == "REQ")
+        )
 
 
 def client_of(connection: ObservedConnection, requests: ObservedRequests) -> Ends:
@@ -210,7 +212,7 @@ def is_long(waiting: Hanging, knowledge: Knowledge) -> bool:
     """
     endpoint = waiting.connection.endpoint
     usual = latencies(knowledge)[endpoint]
-    if waiting.asks_rep and usual.count >= MIN_OTHERS:
+    if waiting.is_to_rep and usual.count >= MIN_OTHERS:
         most = longest_beside(endpoint, waiting.oldest.ns, waiting.until, knowledge)
     else:
         most = usual.most or 0
@@ -230,7 +232,7 @@ def behind_brokers(knowledge: Knowledge) -> dict[str, list[Hanging]]:
 
     A broker or TCP proxy passed these requests on to the server, or would have if its workers were not all busy.
     """
-    waiting = sorted(hanging(knowledge), key=asked_at)
+    waiting = sorted(hanging(knowledge), key=sent_at)
     by_conn_id = {each.conn_id: each for each in waiting}
     hops = ((each, _hop(each, knowledge)) for each in waiting)
     passed_on = [(hop.connection, each) for each, hop in hops if hop is not None and not hop.is_answered]
@@ -257,10 +259,10 @@ def _last_busy(server: ObservedConnection, waiting: Mapping[str, Hanging], knowl
         if each.is_open and each.requests is not None and each.requests.asker == each.listener
     ]
     busy = [waiting[each.conn_id] for each in workers if each.conn_id in waiting]
-    return max(busy, key=asked_at) if busy and len(busy) == len(workers) else None
+    return max(busy, key=sent_at) if busy and len(busy) == len(workers) else None
 
 
-def _hop(waiting: Hanging, knowledge: Knowledge) -> Asked | None:
+def _hop(waiting: Hanging, knowledge: Knowledge) -> SentRequest | None:
     """Return the request that a proxy or broker sent to a server for the oldest request of `waiting`, or None.
 
     A broker that left may not have sent one.
@@ -269,7 +271,7 @@ def _hop(waiting: Hanging, knowledge: Knowledge) -> Asked | None:
     return next_hop(waiting.oldest, knowledge) if hop is None and not waiting.was_left else hop
 
 
-asked_at = attrgetter("oldest.ns")
+sent_at = attrgetter("oldest.ns")
 """Sort key: the time of the oldest request."""
 
 
@@ -315,7 +317,7 @@ def given_up(knowledge: Knowledge) -> list[GivenUp]:
         if usual is None and len(waits) > MIN_GIVEN_UP:
             others = steady(waits[:-1])
             usual = others if others is not None and waits[-1] < others else None
-        is_hung = same[0].asks_rep and not answered[client] and sum(waits) >= MIN_SILENCE_NS
+        is_hung = same[0].is_to_rep and not answered[client] and sum(waits) >= MIN_SILENCE_NS
         is_most = len(same) >= max(MIN_GIVEN_UP, GIVEN_UP_PART * (len(same) + answered[client]))
         if (usual is not None or is_hung) and is_most and not may_be_worker(same[0], knowledge):
             found.append(GivenUp(same, usual, answered[client]))

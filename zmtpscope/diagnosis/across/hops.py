@@ -32,7 +32,7 @@ MAX_REPETITIONS = 2
 """Repetitions of a request to report."""
 
 
-class Asked(NamedTuple):
+class SentRequest(NamedTuple):
     connection: ObservedConnection
     request: ObservedRequest
 
@@ -59,166 +59,168 @@ class Repetitions(NamedTuple):
     """Repetitions of one request on other connections: the first few, their number, and whether any
     received a reply."""
 
-    first: Sequence[Asked]
+    first: Sequence[SentRequest]
     times: int
     is_answered: bool
 
 
-def next_hop(asked: Asked, knowledge: Knowledge) -> Asked | None:
+def next_hop(sent: SentRequest, knowledge: Knowledge) -> SentRequest | None:
     """Return the request with which a broker passed this request on, or None if it is not remembered.
 
     The broker sends the same content soon afterwards to another endpoint. If several clients sent equal requests, an
     unanswered one on the next hop belongs to the first client without a reply.
     """
-    broker = asked.connection.sides[1 - asked.asker].ip
-    same = _by_content(knowledge).get((broker, asked.request.content), [])
-    others = islice(_others(same, asked.ns, asked.connection), MAX_CONCURRENT)
+    broker = sent.connection.sides[1 - sent.asker].ip
+    same = _by_content(knowledge).get((broker, sent.request.content), [])
+    others = islice(_others(same, sent.ns, sent.connection), MAX_CONCURRENT)
     hops = [
         each
         for each in others
-        if each.connection.endpoint != asked.connection.endpoint and each.ns - asked.ns <= LONGEST_HOP_NS
+        if each.connection.endpoint != sent.connection.endpoint and each.ns - sent.ns <= LONGEST_HOP_NS
     ]
-    waits = () if asked.is_answered else (each for each in hops if not each.is_answered)
+    waits = () if sent.is_answered else (each for each in hops if not each.is_answered)
     return next(iter(waits), hops[0] if hops else None)
 
 
-def relayed(asked: Asked, knowledge: Knowledge) -> Asked | None:
+def relayed(sent: SentRequest, knowledge: Knowledge) -> SentRequest | None:
     """Return the same unanswered request on the connection from a TCP proxy to the server, or None.
 
     The proxy connects to the server as soon as the client connects to it, and passes all octets on.
     """
-    same = _by_octets(knowledge).get((asked.request.content, asked.request.end), ())
-    start, count = asked.connection.start.ns, _replies(asked)
-    for other in islice(same, bisect_left(same, asked.ns + 1, key=_time), None):
-        if other.ns - asked.ns > RELAYED_NS:
+    same = _by_octets(knowledge).get((sent.request.content, sent.request.end), ())
+    start, count = sent.connection.start.ns, _replies(sent)
+    for other in islice(same, bisect_left(same, sent.ns + 1, key=_time), None):
+        if other.ns - sent.ns > RELAYED_NS:
             return None
         is_behind = 0 < other.connection.start.ns - start <= RELAYED_NS and _replies(other) == count
-        if is_behind and other.connection.endpoint != asked.connection.endpoint:
+        if is_behind and other.connection.endpoint != sent.connection.endpoint:
             return other
     return None
 
 
-def _replies(asked: Asked) -> int:
-    requests = asked.connection.requests
+def _replies(sent: SentRequest) -> int:
+    requests = sent.connection.requests
     return 0 if requests is None else requests.latency.count
 
 
-def asked_again(asked: Asked, since: int, knowledge: Knowledge) -> Repetitions:
+def repetitions_of(sent: SentRequest, since: int, knowledge: Knowledge) -> Repetitions:
     """Return requests with the same content from the same address to the same endpoint, from the time `since` (ns) on.
 
     Only the first request of each connection counts.
     """
-    key = asked.connection.endpoint, asked.asker_ip, asked.request.content
+    key = sent.connection.endpoint, sent.asker_ip, sent.request.content
     same, answered = _first_by_content(knowledge).get(key, ([], []))
     times = len(same) - bisect_left(same, since, key=_time)
-    own = first_request(asked.connection)
-    if own is not None and own.ns >= since and own.request.content == asked.request.content:
+    own = first_request(sent.connection)
+    if own is not None and own.ns >= since and own.request.content == sent.request.content:
         times -= 1
-    again = _others(same, since, asked.connection)
-    return Repetitions(list(islice(again, MAX_REPETITIONS)), times, any(_others(answered, since, asked.connection)))
+    again = _others(same, since, sent.connection)
+    return Repetitions(list(islice(again, MAX_REPETITIONS)), times, any(_others(answered, since, sent.connection)))
 
 
-def answered_later(asked: Asked, since: int, knowledge: Knowledge) -> Asked | None:
+def answered_later(sent: SentRequest, since: int, knowledge: Knowledge) -> SentRequest | None:
     """Return the first request that received a reply on a connection of the client that began after `since` (ns), or
     None.
 
     Its content does not matter. The client has the same address and socket type. Other clients of that address may have
     lost idle connections at the same time and reconnect, too; so one connection for each of them does not count.
     """
-    client = asked.connection.sides[asked.asker]
-    later = _replied_to(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
-    begin = bisect_left(later, since, key=_start) + _others_cut_off(asked, since, knowledge)
+    client = sent.connection.sides[sent.asker]
+    later = _replied_to(knowledge).get((sent.connection.endpoint, client.ip, client.socket_type), [])
+    begin = bisect_left(later, since, key=_start) + _others_cut_off(sent, since, knowledge)
     return later[begin].first if begin < len(later) else None
 
 
-def reconnected_silently(asked: Asked, since: int, knowledge: Knowledge) -> bool:
+def reconnected_silently(sent: SentRequest, since: int, knowledge: Knowledge) -> bool:
     """Whether the client reconnected after `since` and sent no request for `SILENT_NS`, as a REQ that waits does.
 
     Idle clients of that address, which were cut off at the same time, may be silent, too: one connection for each of
     them does not count.
     """
-    same = knowledge.by_ends[asked.connection.ends]
+    same = knowledge.by_ends[sent.connection.ends]
     later = same[bisect_right(same, since, key=began) :]
-    silent = [each for each in later if _is_silent(each, asked, knowledge.last_ns)]
-    return len(silent) > _others_cut_off(asked, since, knowledge)
+    silent = [each for each in later if _is_silent(each, sent, knowledge.last_ns)]
+    return len(silent) > _others_cut_off(sent, since, knowledge)
 
 
-def _is_silent(connection: ObservedConnection, asked: Asked, now: int) -> bool:
-    side = connection.sides[asked.asker]
-    is_alike = is_agreed(connection) and side.socket_type == asked.connection.sides[asked.asker].socket_type
+def _is_silent(connection: ObservedConnection, sent: SentRequest, now: int) -> bool:
+    side = connection.sides[sent.asker]
+    is_alike = is_agreed(connection) and side.socket_type == sent.connection.sides[sent.asker].socket_type
     is_kept = connection.is_open and now - connection.start.ns >= SILENT_NS
     return is_alike and is_kept and connection.is_whole and side.rhythm is None
 
 
-def _others_cut_off(asked: Asked, since: int, knowledge: Knowledge) -> int:
+def _others_cut_off(sent: SentRequest, since: int, knowledge: Knowledge) -> int:
     """Return the number of idle clients of the same address and socket type that were cut off at about `since`."""
-    client = asked.connection.sides[asked.asker]
-    ends = _ended_idle(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
+    client = sent.connection.sides[sent.asker]
+    ends = _ended_idle(knowledge).get((sent.connection.endpoint, client.ip, client.socket_type), [])
     return bisect_left(ends, since + TOGETHER_NS) - bisect_left(ends, since - TOGETHER_NS)
 
 
-def last_answered(asked: Asked, knowledge: Knowledge) -> int:
+def last_answered(sent: SentRequest, knowledge: Knowledge) -> int:
     """Return the start (ns) of the client's last earlier connection with a reply, or 0.
 
     A client is identified by address and socket type.
     """
-    client, start = asked.connection.sides[asked.asker], asked.connection.start.ns
-    sooner = _replied_to(knowledge).get((asked.connection.endpoint, client.ip, client.socket_type), [])
+    client, start = sent.connection.sides[sent.asker], sent.connection.start.ns
+    sooner = _replied_to(knowledge).get((sent.connection.endpoint, client.ip, client.socket_type), [])
     place = bisect_left(sooner, start, key=_start)
     return _start(sooner[place - 1]) if place else 0
 
 
-def first_request(connection: ObservedConnection) -> Asked | None:
+def first_request(connection: ObservedConnection) -> SentRequest | None:
     requests = connection.requests
-    return None if requests is None or requests.first is None else Asked(connection, requests.first)
+    return None if requests is None or requests.first is None else SentRequest(connection, requests.first)
 
 
 # -- where to look -----------------------------------------------------------------------------------------------------
 
 
 @once
-def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[Asked]]:
-    remembered = (asked for connection in knowledge.connections for asked in _remembered(connection))
-    with_content = sorted((asked for asked in remembered if asked.request.content), key=_time)
-    return grouped(((asked.asker_ip, asked.request.content), asked) for asked in with_content)
+def _by_content(knowledge: Knowledge) -> dict[tuple[str, int], list[SentRequest]]:
+    remembered = (sent for connection in knowledge.connections for sent in _remembered(connection))
+    with_content = sorted((sent for sent in remembered if sent.request.content), key=_time)
+    return grouped(((sent.asker_ip, sent.request.content), sent) for sent in with_content)
 
 
 @once
-def _by_octets(knowledge: Knowledge) -> dict[tuple[int, int], list[Asked]]:
+def _by_octets(knowledge: Knowledge) -> dict[tuple[int, int], list[SentRequest]]:
     """Return the oldest unanswered request of each connection, oldest first, by its content and its offset in the
     stream."""
     oldest = (
-        Asked(each, each.requests.waiting[0])
+        SentRequest(each, each.requests.waiting[0])
         for each in knowledge.connections
         if each.requests is not None and each.requests.waiting
     )
-    with_content = sorted((asked for asked in oldest if asked.request.content and asked.request.end >= 0), key=_time)
-    return grouped(((asked.request.content, asked.request.end), asked) for asked in with_content)
+    with_content = sorted((sent for sent in oldest if sent.request.content and sent.request.end >= 0), key=_time)
+    return grouped(((sent.request.content, sent.request.end), sent) for sent in with_content)
 
 
-def _remembered(connection: ObservedConnection) -> Iterator[Asked]:
+def _remembered(connection: ObservedConnection) -> Iterator[SentRequest]:
     """Yield the requests of a connection whose content and packet are stored; others are only counted."""
     requests = connection.requests
     if requests is not None:
         first = () if requests.first is None else (requests.first,)
         for request in (*requests.waiting, *(each.request for each in requests.longest), *first):
-            yield Asked(connection, request)
+            yield SentRequest(connection, request)
 
 
 @once
-def _first_by_content(knowledge: Knowledge) -> dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]]:
+def _first_by_content(
+    knowledge: Knowledge,
+) -> dict[tuple[Endpoint, str, int], tuple[list[SentRequest], list[SentRequest]]]:
     """Return the first request of each connection, and the first of these with a reply, oldest first.
 
     The keys are endpoint, client address and content.
     """
-    found: dict[tuple[Endpoint, str, int], tuple[list[Asked], list[Asked]]] = {}
-    for asked in sorted(filter(None, map(first_request, knowledge.connections)), key=_time):
-        if asked.request.content:
-            key = asked.connection.endpoint, asked.asker_ip, asked.request.content
+    found: dict[tuple[Endpoint, str, int], tuple[list[SentRequest], list[SentRequest]]] = {}
+    for sent in sorted(filter(None, map(first_request, knowledge.connections)), key=_time):
+        if sent.request.content:
+            key = sent.connection.endpoint, sent.asker_ip, sent.request.content
             same, answered = found.setdefault(key, ([], []))
-            same.append(asked)
-            if asked.is_answered:
-                answered.append(asked)
+            same.append(sent)
+            if sent.is_answered:
+                answered.append(sent)
     return found
 
 
@@ -226,7 +228,7 @@ class _SinceConnection(NamedTuple):
     """The start (ns) of a connection, and the first request on this connection or on any that began after it."""
 
     start: int
-    first: Asked
+    first: SentRequest
 
 
 @once
@@ -260,7 +262,7 @@ def _ended_idle(knowledge: Knowledge) -> dict[tuple[Endpoint, str, str | None], 
     return {key: sorted(times) for key, times in found.items()}
 
 
-def _others(sorted_: Sequence[Asked], since: int, connection: ObservedConnection) -> Iterator[Asked]:
+def _others(sorted_: Sequence[SentRequest], since: int, connection: ObservedConnection) -> Iterator[SentRequest]:
     """Yield the requests on other connections than `connection`, from the time `since` (ns) on. `sorted_` is in order
     of time."""
     later = range(bisect_left(sorted_, since, key=_time), len(sorted_))

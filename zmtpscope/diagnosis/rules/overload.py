@@ -108,7 +108,7 @@ def _overloaded(knowledge: Knowledge) -> Iterator[Diagnosis]:
 def _gave_up_on_rep(waiting: Hanging) -> bool:
     """Whether a client closed its connection to a listening REP while a request was pending."""
     is_own = waiting.ending is not None and not waiting.was_left and not waiting.is_unacknowledged
-    return is_own and waiting.asks_rep and waiting.requests.asker != waiting.connection.listener
+    return is_own and waiting.is_to_rep and waiting.requests.asker != waiting.connection.listener
 
 
 def _giving_up(knowledge: Knowledge) -> Iterator[Diagnosis]:
@@ -122,13 +122,13 @@ def _giving_up(knowledge: Knowledge) -> Iterator[Diagnosis]:
         yield Diagnosis.of(
             OVERLOADED,
             "error",
-            same[0].asked,
-            f"{same[0].asked} gets more requests than it can reply to in time: {at_once} wait at once, and its "
+            same[0].server_name,
+            f"{same[0].server_name} gets more requests than it can reply to in time: {at_once} wait at once, and its "
             f"quickest reply took {duration(quickest)}; its clients gave up {len(same)}, each after about "
             f"{duration(patience)}",
             GIVEN_UP_HINT,
             evidence=(
-                Evidence(each.oldest.request.moment, f"a request of {each.asker}", each.oldest.request.ref)
+                Evidence(each.oldest.request.moment, f"a request of {each.client_name}", each.oldest.request.ref)
                 for each in same[:MAX_EVIDENCE]
             ),
             about=same,

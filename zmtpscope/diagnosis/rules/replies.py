@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.hanging import MIN_PATIENCE_NS, Hanging, client_of, given_up, hanging
-from zmtpscope.diagnosis.across.hops import Repetitions, asked_again, last_answered, next_hop
+from zmtpscope.diagnosis.across.hops import Repetitions, last_answered, next_hop, repetitions_of
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
@@ -76,7 +76,7 @@ def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
     """
     if waiting.ending is None or waiting.waited < MIN_PATIENCE_NS:
         return None
-    again = asked_again(waiting.oldest, waiting.oldest.ns, knowledge)
+    again = repetitions_of(waiting.oldest, waiting.oldest.ns, knowledge)
     if not again.is_answered or _may_have_waited(waiting, again, knowledge):
         return None
     oldest = waiting.oldest.request
@@ -92,14 +92,15 @@ def _late_for(waiting: Hanging, knowledge: Knowledge) -> Diagnosis | None:
     times = "" if again.times == 1 else f" {again.times} times"
     or_lost = "" if hop is not None or _answers_in_turn(waiting) else "it was lost, or "
     text = (
-        f"{waiting.asker} gives up {duration(waiting.waited)} after its request in packet {oldest.moment.packet}, and "
-        f"asks {waiting.asked} the same again{times} with a new socket: {or_lost}the reply takes longer{took}"
+        f"{waiting.client_name} gives up {duration(waiting.waited)} after its request in packet "
+        f"{oldest.moment.packet}, and asks {waiting.server_name} the same again{times} with a new "
+        f"socket: {or_lost}the reply takes longer{took}"
     )
     evidence = (
         Evidence(oldest.moment, "the request", oldest.ref),
         *(Evidence(each.request.moment, "the same again", each.request.ref) for each in again.first),
     )
-    return _late_reply(waiting.connection, waiting.asked, text, evidence, again.times)
+    return _late_reply(waiting.connection, waiting.server_name, text, evidence, again.times)
 
 
 def _answers_in_turn(waiting: Hanging) -> bool:

@@ -15,7 +15,6 @@ from zmtpscope.diagnosis.across.hanging import (
     MIN_SILENCE_NS,
     GivenUp,
     Hanging,
-    asked_at,
     behind_brokers,
     given_up,
     hanging,
@@ -23,8 +22,9 @@ from zmtpscope.diagnosis.across.hanging import (
     is_lost,
     latencies,
     may_be_worker,
+    sent_at,
 )
-from zmtpscope.diagnosis.across.hops import Asked, answered_later, asked_again, reconnected_silently
+from zmtpscope.diagnosis.across.hops import SentRequest, answered_later, reconnected_silently, repetitions_of
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import duration, name_of
 from zmtpscope.diagnosis.diagnosis import LIKELY, MAX_EVIDENCE, Diagnosis, Evidence, Rule
@@ -64,7 +64,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     clients = {client.conn_id for same in behind.values() for client in same}
     hung = (each for each in hanging(knowledge) if each.conn_id not in clients and _hangs(each, knowledge))
     told: set[str] = set()
-    for same in grouped(((each.connection.endpoint, each.asked), each) for each in hung).values():
+    for same in grouped(((each.connection.endpoint, each.server_name), each) for each in hung).values():
         longest = max(same, key=attrgetter("waited"))
         line = _line_of(longest, knowledge) or [longest, *(each for each in same if each is not longest)]
         diagnosis = _no_reply(line, [client for each in line for client in behind.get(each.conn_id, ())], knowledge)
@@ -75,7 +75,7 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             yield _too_short(client)
     for endpoint, waiting in _at_reps(knowledge).items():
         if told.isdisjoint(each.conn_id for each in waiting) and _stopped_at_the_end(endpoint, waiting, knowledge):
-            yield replace(_no_reply(sorted(waiting, key=asked_at), [], knowledge), severity="note", certainty=LIKELY)
+            yield replace(_no_reply(sorted(waiting, key=sent_at), [], knowledge), severity="note", certainty=LIKELY)
 
 
 def _stopped_at_the_end(endpoint: Endpoint, waiting: Sequence[Hanging], knowledge: Knowledge) -> bool:
@@ -84,7 +84,7 @@ def _stopped_at_the_end(endpoint: Endpoint, waiting: Sequence[Hanging], knowledg
     Such a REP is reported after a shorter wait. Many captures end with their last packet, because clients that wait
     send none.
     """
-    usual, oldest = latencies(knowledge)[endpoint], min(waiting, key=asked_at)
+    usual, oldest = latencies(knowledge)[endpoint], min(waiting, key=sent_at)
     if len(waiting) < MIN_CLIENTS or usual.most is None or usual.count < MIN_REPLIES or oldest.requests.is_guessed:
         return False
     is_open = all(each.ending is None for each in waiting)
@@ -98,7 +98,7 @@ def _hangs(waiting: Hanging, knowledge: Knowledge) -> bool:
         and not waiting.is_unacknowledged
         and not waiting.requests.are_displaced
         and not is_lost(waiting, knowledge)
-        and not _was_asked_again(waiting, knowledge)
+        and not _was_repeated(waiting, knowledge)
         and not may_be_worker(waiting, knowledge)
         and not _is_queued(waiting, knowledge)
     )
@@ -110,7 +110,7 @@ def _is_queued(waiting: Hanging, knowledge: Knowledge) -> bool:
     A REP serves its clients in turn, and each REQ has one request in the queue, so a request waits for one round of all
     clients.
     """
-    if not waiting.asks_rep:
+    if not waiting.is_to_rep:
         return False
     is_bound = waiting.requests.asker != waiting.connection.listener
     replies = _replies_of(knowledge)[waiting.connection.endpoint] if is_bound else _replies([waiting.connection])
@@ -161,7 +161,7 @@ def _line_of(waiting: Hanging, knowledge: Knowledge) -> list[Hanging]:
     if waiting not in at_rep:
         return []
     last = _last_reply(waiting, knowledge)
-    return sorted((each for each in at_rep if each is waiting or each.until > last), key=asked_at)
+    return sorted((each for each in at_rep if each is waiting or each.until > last), key=sent_at)
 
 
 def _last_reply(waiting: Hanging, knowledge: Knowledge) -> int:
@@ -175,7 +175,7 @@ def _at_reps(knowledge: Knowledge) -> dict[Endpoint, list[Hanging]]:
     return grouped(
         (each.connection.endpoint, each)
         for each in hanging(knowledge)
-        if each.asks_rep and each.requests.asker != each.connection.listener and not each.is_unacknowledged
+        if each.is_to_rep and each.requests.asker != each.connection.listener and not each.is_unacknowledged
     )
 
 
@@ -196,18 +196,18 @@ def _no_reply(line: Sequence[Hanging], clients: Sequence[Hanging], knowledge: Kn
     is_early = usual.median is None and first.ending is None and first.waited < MIN_SILENCE_NS
     everybody = [*line, *clients]
     since = _last_reply(first, knowledge) or first.oldest.ns - SECOND
-    worker = None if first.asks_rep else gone_worker(first.connection, since, first.until, knowledge)
+    worker = None if first.is_to_rep else gone_worker(first.connection, since, first.until, knowledge)
     if worker is not None:
         before = worker.text(first.oldest.ns)
     return Diagnosis.of(
         UNANSWERED,
         "note" if is_early else "error" if is_certain and is_over else "warn",
-        first.asked,
-        f"{first.asked} does not reply to {first.asker}{_for_whom(clients)}: the request in packet "
+        first.server_name,
+        f"{first.server_name} does not reply to {first.client_name}{_for_whom(clients)}: the request in packet "
         f"{oldest.moment.packet} {_waits(first)}{_more(line)}{before}",
         (NO_REPLY if worker is None else f"{GONE_HINT}; for the client, ") + STUCK,
         evidence=(
-            Evidence(each.oldest.request.moment, f"the request of {each.asker}", each.oldest.request.ref)
+            Evidence(each.oldest.request.moment, f"the request of {each.client_name}", each.oldest.request.ref)
             for each in everybody[:MAX_EVIDENCE]
         ),
         about=everybody,
@@ -223,13 +223,13 @@ def _for_whom(clients: Sequence[Hanging]) -> str:
         return ""
     others = len({each.client for each in clients}) - 1
     more = f", and {counted(others, 'client')} more" if others else ""
-    return f" (for {clients[0].asker}, which asked {clients[0].asked}{more})"
+    return f" (for {clients[0].client_name}, which asked {clients[0].server_name}{more})"
 
 
 def _waits(waiting: Hanging) -> str:
     if waiting.ending is None:
         return f"waits for {duration(waiting.waited)}"
-    who = f"{waiting.asked} left" if waiting.was_left else f"{waiting.asker} closed the connection"
+    who = f"{waiting.server_name} left" if waiting.was_left else f"{waiting.client_name} closed the connection"
     return f"waited without a reply for {duration(waiting.waited)}, until {who}"
 
 
@@ -237,8 +237,8 @@ def _more(line: Sequence[Hanging]) -> str:
     count = sum(each.requests.waiting_count for each in line) - 1
     if not count:
         return ""
-    names = list(dict.fromkeys(each.asker for each in line[1:]))
-    place = " behind it" if names and line[0].asks_rep else ""
+    names = list(dict.fromkeys(each.client_name for each in line[1:]))
+    place = " behind it" if names and line[0].is_to_rep else ""
     text = f"; {count} more{place} {'has' if count == 1 else 'have'} no reply either"
     if not names:
         return text
@@ -254,14 +254,14 @@ def _too_short(client: GivenUp) -> Diagnosis:
     return Diagnosis.of(
         UNANSWERED,
         "error" if is_certain else "warn",
-        first.asked,
-        f"{first.asker} gives up {len(same)} of {len(same) + client.answered} requests to {first.asked}, "
+        first.server_name,
+        f"{first.client_name} gives up {len(same)} of {len(same) + client.answered} requests to {first.server_name}, "
         f"{client.patience}: {answered}",
         GIVEN_UP_HINT,
         evidence=(
             Evidence(
                 each.oldest.request.moment,
-                f"a request of {each.asker}, given up after {duration(each.waited)}",
+                f"a request of {each.client_name}, given up after {duration(each.waited)}",
                 each.oldest.request.ref,
             )
             for each in same[:MAX_EVIDENCE]
@@ -273,8 +273,8 @@ def _too_short(client: GivenUp) -> Diagnosis:
     )
 
 
-def _was_asked_again(waiting: Hanging, knowledge: Knowledge) -> bool:
-    return waiting.ending is not None and asked_again(waiting.oldest, waiting.oldest.ns, knowledge).is_answered
+def _was_repeated(waiting: Hanging, knowledge: Knowledge) -> bool:
+    return waiting.ending is not None and repetitions_of(waiting.oldest, waiting.oldest.ns, knowledge).is_answered
 
 
 LOST = "request-lost"
@@ -302,7 +302,7 @@ def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
     for_ever = grouped(
         (each.connection.endpoint, each)
         for each, again in lost
-        if again is None and not asked_again(each.oldest, each.until, knowledge).times
+        if again is None and not repetitions_of(each.oldest, each.until, knowledge).times
     )
     for endpoint, same in for_ever.items():
         others = [each for each in same if each.oldest.request.content != fatal.get(endpoint)]
@@ -313,7 +313,7 @@ def _lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
         yield _lost_for_a_while(same_again, more, behind)
 
 
-def _fatal_content(lost: Sequence[tuple[Hanging, Asked]]) -> int | None:
+def _fatal_content(lost: Sequence[tuple[Hanging, SentRequest]]) -> int | None:
     """Return the content of the request after which the server left each time, if it left often and others were
     answered."""
     contents = {each.oldest.request.content for each, _ in lost}
@@ -321,7 +321,7 @@ def _fatal_content(lost: Sequence[tuple[Hanging, Asked]]) -> int | None:
     return contents.pop() if len(lost) >= OFTEN and len(contents) == 1 and 0 not in contents | later else None
 
 
-def _made_up_for(left: Hanging, behind: Mapping[str, Sequence[Hanging]], knowledge: Knowledge) -> Asked | None:
+def _made_up_for(left: Hanging, behind: Mapping[str, Sequence[Hanging]], knowledge: Knowledge) -> SentRequest | None:
     """Return a later answered request of the same REQ, or of a client of the broker; None if the client got no reply
     since.
 
@@ -344,17 +344,17 @@ def _lost_for_ever(same: Sequence[Hanging], behind: Mapping[str, Sequence[Hangin
     if are_done:
         stuck = "; the client ended soon after"
     more = f" (and {count - 1} more requests)" if count > 1 else ""
-    before = asked_again(first.oldest, 0, knowledge).times
+    before = repetitions_of(first.oldest, 0, knowledge).times
     again = f"as on {counted(before, 'connection')} before, and not again" if before else "and nobody asked again"
     is_certain = first.is_owed
     return Diagnosis.of(
         LOST,
         "note" if are_done else "error" if is_certain else "warn",
-        first.asked,
+        first.server_name,
         f"{_left(first, clients)}{more}, {again}: the reply will not come{stuck}",
         LOST_HINT,
         evidence=(
-            Evidence(each.oldest.request.moment, f"the request of {each.asker}", each.oldest.request.ref)
+            Evidence(each.oldest.request.moment, f"the request of {each.client_name}", each.oldest.request.ref)
             for each in (*same, *clients)[:MAX_EVIDENCE]
         ),
         about=(*same, *clients),
@@ -372,7 +372,7 @@ def _ended_too(waiting: Hanging, knowledge: Knowledge) -> bool:
 
 
 def _lost_for_a_while(
-    same: Sequence[tuple[Hanging, Asked]], more: Sequence[Hanging], behind: Mapping[str, Sequence[Hanging]]
+    same: Sequence[tuple[Hanging, SentRequest]], more: Sequence[Hanging], behind: Mapping[str, Sequence[Hanging]]
 ) -> Diagnosis:
     """Diagnose requests whose client was answered later. `more` are the same requests, but not answered since."""
     first, again = same[0]
@@ -388,12 +388,12 @@ def _lost_for_a_while(
     return Diagnosis.of(
         LOST,
         "warn" if is_often and is_same else "note",
-        first.asked,
+        first.server_name,
         f"{_left(first, clients)}; {duration(later)} later {who} {asked} and was answered{times}",
         ("check whether the server fails on this request: " if is_same and is_often else "find out why it left: ")
         + LOST_HINT,
         evidence=(
-            Evidence(first.oldest.request.moment, f"the request of {first.asker}", first.oldest.request.ref),
+            Evidence(first.oldest.request.moment, f"the request of {first.client_name}", first.oldest.request.ref),
             Evidence(again.request.moment, "what was asked later, and answered", again.request.ref),
         ),
         about=(*lost, *clients),
@@ -405,14 +405,14 @@ def _lost_for_a_while(
 
 def _left(waiting: Hanging, clients: Sequence[Hanging]) -> str:
     """Describe a request whose server left before it replied. `clients` wait for the same reply at a broker."""
-    for_whom = f" (for {clients[0].asker}, which asked {clients[0].asked})" if clients else ""
-    asked = f"{waiting.asker} had asked it in packet {waiting.oldest.request.moment.packet}{for_whom}"
+    for_whom = f" (for {clients[0].client_name}, which asked {clients[0].server_name})" if clients else ""
+    asked = f"{waiting.client_name} had asked it in packet {waiting.oldest.request.moment.packet}{for_whom}"
     if waiting.ending is not None and waiting.ending.is_unknown:
         return (
-            f"{waiting.asked} no longer knew its connection when {asked}: its host was restarted, or another host or a "
-            "firewall answers"
+            f"{waiting.server_name} no longer knew its connection when {asked}: its host was restarted, or another "
+            "host or a firewall answers"
         )
-    return f"{waiting.asked} left {duration(waiting.waited)} after {asked}"
+    return f"{waiting.server_name} left {duration(waiting.waited)} after {asked}"
 
 
 TABLE = (

@@ -47,7 +47,7 @@ class FilterInput(Input):
         Binding("escape", "bar('leave')", "Leave"),
     ]
 
-    class Asked(Message):
+    class KeyPressed(Message):
         """Message for a key that the bar handles."""
 
         def __init__(self, what: str) -> None:
@@ -55,7 +55,7 @@ class FilterInput(Input):
             self.what = what
 
     def action_bar(self, what: str) -> None:
-        self.post_message(self.Asked(what))
+        self.post_message(self.KeyPressed(what))
 
 
 class FilterBar(Vertical):
@@ -179,7 +179,7 @@ class FilterBar(Vertical):
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
-    def on_filter_input_asked(self, event: FilterInput.Asked) -> None:
+    def on_filter_input_key_pressed(self, event: FilterInput.KeyPressed) -> None:
         event.stop()
         match event.what:
             case "take":

@@ -339,7 +339,7 @@ class ColumnView(LineView):
 
     heading_lines = 1
 
-    class SortAsked(Message):
+    class SortRequested(Message):
         def __init__(self, sort: Sort) -> None:
             super().__init__()
             self.sort = sort
@@ -351,7 +351,7 @@ class ColumnView(LineView):
         self._sort: Sort | None = None
 
     def _ask_to_sort(self, column: int) -> None:
-        self.post_message(self.SortAsked(next_sort(self.columns[column], self._sort)))
+        self.post_message(self.SortRequested(next_sort(self.columns[column], self._sort)))
 
     def heading_clicked(self, x: int) -> None:
         if (column := column_at(self._slots, x)) is not None:

@@ -215,7 +215,7 @@ class TableView(ColumnView):
 
     def action_reverse(self) -> None:
         if self._sort is not None:
-            self.post_message(self.SortAsked(Sort(self._sort.column, not self._sort.descending)))
+            self.post_message(self.SortRequested(Sort(self._sort.column, not self._sort.descending)))
 
     def action_shift(self, step: int) -> None:
         shift = self._shift + step
