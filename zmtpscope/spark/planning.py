@@ -127,7 +127,7 @@ def _found(options: Mapping[str, str]) -> tuple[ReadSettings, FoundCaptures]:
 
 
 class CaptureReader(SentToWorkers, DataSourceReader):
-    """The reader of a query, which Spark calls for each partition. The value of a partition is its number."""
+    """The reader of a query: Spark calls it for each partition with the number of the partition."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan

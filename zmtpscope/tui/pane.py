@@ -79,7 +79,7 @@ class Pane(Vertical):
         """Show the view in a state that `snapshot` returned."""
 
     def take_focus(self) -> None:
-        """Focus the main list."""
+        """Move the keyboard focus to the main list of the view."""
 
     def left_for_another(self) -> None:
         """Called when another view is shown instead."""

@@ -62,8 +62,8 @@ class Tried(NamedTuple):
 class Client(NamedTuple):
     """Failed attempts of one client to connect, between two of its connections.
 
-    `before` are its connections that ended before, and the next one begins at `back_ns` (None: there is none).
-    `is_accepted`: it connected at last.
+    `before` are its connections that had ended, and the next one begins at `back_ns` (None: there is none).
+    `is_accepted`: a later TCP connection was established, with any protocol.
     """
 
     finding: RunFinding

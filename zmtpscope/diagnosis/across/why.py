@@ -169,7 +169,7 @@ class MessageRange(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of the messages of a topic, from one publisher to one peer.
+    """Which messages of a topic from one publisher reached one peer, and why others did not.
 
     `sibling` is another subscriber, which shows the published messages. `gap` is the finding about missing sequence
     numbers, or None.

@@ -195,7 +195,7 @@ class CallObserver(Observer):
         return call._replace(replies=other.calls is not None and call.id in other.calls.open)
 
     def _forget(self, caller: ObservedSide) -> None:
-        """Drop the oldest call of a side that needs no reply, to make room."""
+        """Make room: drop the oldest open call of a side, among its calls that need no reply."""
         calls, pending = caller.calls, caller.pending_calls
         oldest = None if calls is None else next((id_ for id_ in calls.open if id_ not in pending), None)
         if calls is not None and oldest is not None:

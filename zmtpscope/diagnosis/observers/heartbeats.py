@@ -5,8 +5,10 @@ octets are missing, pending PINGs are not reported.
 
 A PONG counts only if it came before the side that sent the PING ended (its first FIN or RST). A stopped process answers
 all PINGs when it continues, but its peer gave up long before. So a PING with a late PONG is decided by the next PING,
-which shows that its sender still exists, or by the end of the connection. A late PONG that is answered with RST came
-after that end, too: if nothing gets through, FIN waits after the data sent before.
+which shows that its sender still exists, or by the end of the connection.
+
+A late PONG that is answered with RST came after that end, too, even if no FIN was captured before it: on a broken path,
+the FIN waits in the kernel behind data that was not acknowledged.
 """
 
 from __future__ import annotations

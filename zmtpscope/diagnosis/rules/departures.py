@@ -186,8 +186,10 @@ def _ends_by_host(knowledge: Knowledge) -> dict[str, EndsOfHost]:
 
 
 def relayed_by(knowledge: Knowledge, departures: Sequence[Disconnect]) -> frozenset[str]:
-    """Return the conn_ids of connections that a proxy of the same host ended together with these: the other half of
-    each."""
+    """Return the conn_ids of the other connections of TCP proxies that passed these connections on.
+
+    The proxy's host ended both connections, to the client and to the server, at the same time.
+    """
     connection, ending = departures[0].connection, departures[0].ending
     ends = _ends_by_host(knowledge)[connection.sides[ending.side].ip]
     around = (ends.around(each.ending.moment.ns, connection.endpoint) for each in departures)

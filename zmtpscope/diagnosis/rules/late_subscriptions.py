@@ -93,9 +93,11 @@ def _since(delivery: Delivery) -> int:
 
 
 def _is_delayed(delivery: Delivery) -> bool:
-    """Whether the connection's first subscription came long after its handshake.
+    """Whether the first subscription of a connection came long after its handshake, as if the program subscribed too
+    late.
 
-    A program that subscribed at once to another topic adds subscriptions when it needs them.
+    If a connection subscribed to another topic at once, later subscriptions are added when the program needs them, so
+    the result is False.
     """
     subscriber = delivery.subscriber
     delay = delay_of(subscriber.connection, subscriber.subscriptions[0])
@@ -238,8 +240,12 @@ def _missed_since(
     time: tuple[int, int],
     knowledge: Knowledge,
 ) -> int:
-    """Return the most messages that one other subscriber received in the time range `time` (ns), of the `lost`
-    subscriptions of `after`."""
+    """Return a lower bound for the messages that a subscriber missed because it did not repeat its `lost`
+    subscriptions.
+
+    It is the largest number of matching messages that one other subscriber received in the time range `time` (ns).
+    `after` is the connection of the subscriber.
+    """
     got_most_of, messages = got_most(knowledge)[publisher], Counter[Subscriber]()
     keys, topics = publisher.ascending
     asked_for = [UNKNOWN] if UNKNOWN in got_most_of and any(each.matches(b"") for each in lost) else []

@@ -242,8 +242,10 @@ def _leaves_pings(connection: ObservedConnection, sender: int) -> Diagnosis | No
 
 
 def _skipped(connection: ObservedConnection, sender: int, since: int) -> int:
-    """Return the number of gaps in the sequence numbers of a side's messages; 0 if they began before `since` (ns), when
-    it was blocked."""
+    """Return the number of gaps in the sequence numbers of a side's messages; 0 if they began before `since` (ns).
+
+    `since` is the time at which the side was first unable to send.
+    """
     gap = connection.findings.get((GAP, sender))
     return 0 if gap is None or gap.moment.ns < since else gap.count
 

@@ -83,7 +83,8 @@ class ConnectionLog:
         self._counts: Counter[str] = Counter()
 
     def __call__(self, remote: str, what: PeerEvent | PeerError | ConnectionClosed) -> None:
-        """Handle an event of the socket (its `Report`)."""
+        """Print an event of the socket, for example that a connection closed. The socket calls this as its `report`
+        callback."""
         if isinstance(what, Ready):
             self._was_ready, self.failure = True, None
             self.welcomed.set()
@@ -173,7 +174,8 @@ class CatSession:
         self._undelivered: PeerError | None = None
 
     async def run(self) -> None:
-        """Run until the goal is reached. Raises `PeerError`, `Unexpected`, `BadMessage` and `OSError`."""
+        """Run until the `Goal` is reached, for example the number of messages. Raises `PeerError`, `Unexpected`,
+        `BadMessage` and `OSError`."""
         try:
             if not self._pattern.receives:
                 await self._send_all()

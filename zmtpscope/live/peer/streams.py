@@ -49,12 +49,14 @@ async def _connected(connect: Callable[[Any], Any]) -> tuple[StreamReader, async
 
 
 async def listen_tcp(opened: Opened, host: str | None, port: int) -> asyncio.Server:
-    """Listen like `asyncio.start_server`. Raises `OSError`."""
+    """Listen like `asyncio.start_server`, with streams of this module; `opened` is called for each connection. Raises
+    `OSError`."""
     return await asyncio.get_running_loop().create_server(_accepting(opened), host, port)
 
 
 async def listen_ipc(opened: Opened, path: str) -> asyncio.Server:
-    """Listen like `asyncio.start_unix_server`. Raises `OSError`."""
+    """Listen like `asyncio.start_unix_server`, with streams of this module; `opened` is called for each connection.
+    Raises `OSError`."""
     return await asyncio.get_running_loop().create_unix_server(_accepting(opened), path)
 
 

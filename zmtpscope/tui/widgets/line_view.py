@@ -126,7 +126,7 @@ class LineView(Painted, ScrollView, can_focus=True):
         self.go_to(place)
 
     def action_choose(self) -> None:
-        """Handle a double click."""
+        """Do what a double click on the line with the cursor does; subclasses define it."""
 
     # -- interface -----------------------------------------------------------------------------------------------------
 

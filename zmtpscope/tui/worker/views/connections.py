@@ -58,7 +58,7 @@ COLUMNS = (
 
 @dataclass(slots=True)
 class Counted:
-    """What the view shows about one connection: handshake, version, and how it ended."""
+    """The facts about one connection that the view shows: handshake, version, and how it ended."""
 
     known: KnownConnection
     start_ns: int

@@ -232,7 +232,7 @@ def _names(clients: dict[str, Subscriber]) -> dict[str, str]:
 
 
 def name_of_subscriber(subscriber: Subscriber) -> str:
-    """Return the identity or address of a subscriber, safe to print."""
+    """Return the identity or address of a subscriber, without control characters."""
     connection = subscriber.connection
     if subscriber.identity:
         return named(subscriber.identity)
