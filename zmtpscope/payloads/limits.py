@@ -73,7 +73,7 @@ class Budget:
 
     @contextmanager
     def of_packed(self) -> Iterator[None]:
-        """Limit the fields read within this context to the allowance of the side."""
+        """Within this context, limit the fields that are read by the allowance of the side for unpacked octets."""
         if self.spare is not None:  # packed within a packed part
             yield
             return

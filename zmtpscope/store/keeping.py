@@ -49,7 +49,7 @@ class Keeping:
         return place
 
     def made(self, made: Dissected) -> tuple[int, int]:
-        """Store the result of a payload dissector; return its spool offset and size."""
+        """Store the result of a payload dissector; return its offset and size in the spool, a temporary file."""
         octets = marshal.dumps((made.protocol, made.summary, made.fields, list(made.secrets)), 2)
         return self._add(octets), len(octets)
 

@@ -57,7 +57,7 @@ def _with_octets(octets: bytes, place: slice, others: bytes) -> bytes:
 
 
 def identities_of(segments: Iterable[tuple[int, bytes]]) -> Identities:
-    """Return the identities of both sides that may differ, from the segments (side, octets) of the handshakes."""
+    """Return the identity that each side announced in the segments (side, octets) of the handshakes, or None."""
     found: list[str | None] = [None, None]
     for side, octets in segments:
         identity = identity_in(octets)

@@ -32,6 +32,6 @@ def places_of_secrets(run: MessageTable, row: int, made: Dissected) -> list[rang
 
 
 def hide(made: Dissected) -> None:
-    """Remove field trees and unpacked octets of frames with a password from a payload."""
+    """Remove the field trees and unpacked octets of frames that contain a password."""
     made.nodes = {index: nodes for index, nodes in made.nodes.items() if index not in made.secrets}
     made.sources = []

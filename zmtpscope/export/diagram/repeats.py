@@ -73,9 +73,9 @@ class Thinning:
         return repeated is not None and repeated.drawn[key] >= self.alike
 
     def count(self, key: Key, name: str, count: int, time: int, until: int) -> None:
-        """Count `count` events for whose key `is_full`, in the period `time..until` (ns).
+        """Count `count` events that are not drawn, in the period `time..until` (ns); `is_full` is true for their key.
 
-        Pass the last of them to `keep`.
+        Pass the last of these events to `keep`.
         """
         repeated = self._repeated[key[0]]
         repeated.time = min(repeated.time, time) if repeated.names else time
