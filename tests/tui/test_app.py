@@ -31,9 +31,9 @@ from zmtpscope.tui.view_pane import without_hasty_words
 from zmtpscope.tui.widgets.columns import GAP
 from zmtpscope.tui.widgets.row_list import RowList
 from zmtpscope.tui.widgets.table_view import TableView
-from zmtpscope.tui.worker.counted import view_titles
 from zmtpscope.tui.worker.loading import Opened
 from zmtpscope.tui.worker.search import Search
+from zmtpscope.tui.worker.views.catalogue import VIEWS
 
 PATIENCE = 60.0
 PUBSUB = "patterns/pubsub.pcap"
@@ -428,7 +428,7 @@ def test_a_field_stays_highlighted_in_its_packet() -> None:
 
 
 def test_all_views_are_named_in_80_columns_whichever_is_open() -> None:
-    views = (MESSAGES, *view_titles())
+    views = (MESSAGES, *VIEWS.values())
     for view in views:
         shown = titles(views, view.name, 78)
         assert sum(len(title) for _, title in shown) <= 78
@@ -439,7 +439,7 @@ def test_all_views_are_named_in_80_columns_whichever_is_open() -> None:
 
 
 def test_40_columns_name_the_open_view_and_the_keys_of_all() -> None:
-    views = (MESSAGES, *view_titles())
+    views = (MESSAGES, *VIEWS.values())
     for view in views:
         shown = titles(views, view.name, 38)
         assert sum(len(title) for _, title in shown) <= 38
@@ -569,7 +569,7 @@ def test_a_cause_fits_80_columns_and_the_rest_is_below() -> None:
     used(use, "problems/subscription-lost-on-reconnect.pcap", size=(80, 24))
 
 
-@pytest.mark.parametrize("view", some(view_titles(), 4), ids=lambda view: view.name)
+@pytest.mark.parametrize("view", some(tuple(VIEWS.values()), 4), ids=lambda view: view.name)
 def test_each_view_opens_with_its_key(view: ViewTitle) -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press(view.key)

@@ -10,5 +10,5 @@ from zmtpscope.tui.worker.columns import COLUMNS
 
 def test_every_column_format_and_time_can_be_chosen() -> None:
     assert COLUMN_TITLES.keys() == COLUMNS.keys()
-    assert dict(COPY_FORMS).keys() == snippets.FORMS.keys()
+    assert COPY_FORMS.keys() == snippets.FORMS.keys()
     assert FORMS.keys() >= TIMES.keys() >= set(CYCLED_TIMES)

@@ -22,7 +22,7 @@ from zmtpscope.tui.view_bar import MESSAGES
 from zmtpscope.tui.view_pane import ViewPane
 from zmtpscope.tui.widgets.line_view import LineView
 from zmtpscope.tui.widgets.table_view import TableView
-from zmtpscope.tui.worker.counted import view_titles
+from zmtpscope.tui.worker.views.catalogue import VIEWS
 
 TWO_CLIENTS = "problems/request-unanswered.pcap"
 
@@ -52,7 +52,7 @@ def screen(app: Inspector) -> list[str]:
 
 
 def view(name: str) -> ViewTitle:
-    return next(each for each in view_titles() if each.name == name)
+    return next(each for each in VIEWS.values() if each.name == name)
 
 
 def test_rows_of_a_table_are_filtered_sorted_followed_copied_and_exported(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_the_help_keeps_the_keys_from_the_view_below_it() -> None:
     used(use, TWO_CLIENTS)
 
 
-@pytest.mark.parametrize("shown", some((MESSAGES, *view_titles()), 3), ids=lambda view: view.name)
+@pytest.mark.parametrize("shown", some((MESSAGES, *VIEWS.values()), 3), ids=lambda view: view.name)
 def test_each_key_on_the_last_line_changes_what_is_visible(shown: ViewTitle) -> None:
     async def use(app: Inspector, pilot: Pilot[None]) -> None:
         await pilot.press(shown.key)

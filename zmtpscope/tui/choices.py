@@ -47,13 +47,13 @@ COLUMN_TITLES = {
 """Columns of lists, besides fields."""
 
 
-COPY_FORMS = (
-    ("line", "its line"),
-    ("json", "JSON"),
-    ("hex", "octets in hex"),
-    ("base64", "octets in base64"),
-    ("c", "octets as an array of C"),
-    ("cat", "the zmtpscope cat command that sends it"),
-    ("pyzmq", "a pyzmq program that sends it"),
-)
-"""Formats in which a record can be copied: (name, title)."""
+COPY_FORMS = {
+    "line": "its line",
+    "json": "JSON",
+    "hex": "octets in hex",
+    "base64": "octets in base64",
+    "c": "octets as an array of C",
+    "cat": "the zmtpscope cat command that sends it",
+    "pyzmq": "a pyzmq program that sends it",
+}
+"""Formats in which a record can be copied, with titles."""

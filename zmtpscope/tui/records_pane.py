@@ -437,7 +437,7 @@ class RecordsPane(Pane):
     async def do_copy(self, argument: str) -> None:
         """Copy the current record, the value under the cursor, or the filter."""
         row = self.rows.current_row()
-        choices = {"value": "what is under the cursor", **dict(COPY_FORMS), "filter": "the filter of the list"}
+        choices = {"value": "what is under the cursor", **COPY_FORMS, "filter": "the filter of the list"}
         form = argument or await self.choose("Copy", list(choices.items()))
         if form and form not in choices:
             raise CommandError(f"there is no {form} to copy: {', '.join(choices)}")

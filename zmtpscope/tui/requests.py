@@ -6,7 +6,7 @@ contains no control characters (`export/safe_text.py`), and secrets are replaced
 
 from __future__ import annotations
 
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 from msgspec import Struct
 
@@ -16,7 +16,11 @@ Reply = TypeVar("Reply")
 
 
 class Request(Struct, Generic[Reply], tag=True, frozen=True, array_like=True):
-    reply: ClassVar[object] = None
+    reply: ClassVar[Any] = None
+    """Type of the reply, from the parameter of the base class."""
+
+    def __init_subclass__(cls) -> None:
+        (cls.reply,) = get_args(vars(cls)["__orig_bases__"][0])
 
 
 # -- lists of records --------------------------------------------------------------------------------------------------
@@ -103,7 +107,6 @@ class OpenList(Request[ListState], frozen=True):
     The reply to an invalid filter is a `Failure`.
     """
 
-    reply: ClassVar[object] = ListState
     name: str
     spec: ListSpec
 
@@ -115,7 +118,6 @@ class CloseList(Request[None], frozen=True):
 class Rows(Request[Page], frozen=True):
     """Request the rows `low..high` (`high` excluded) of a list."""
 
-    reply: ClassVar[object] = Page
     list: str
     low: int
     high: int
@@ -131,7 +133,6 @@ class PlaceFound(Struct, frozen=True, array_like=True):
 class PlaceOf(Request[PlaceFound | None], frozen=True):
     """Request the position of a record in a list, or of the nearest record in time. None if the list is empty."""
 
-    reply: ClassVar[object] = PlaceFound | None
     list: str
     record: int
 
@@ -139,7 +140,6 @@ class PlaceOf(Request[PlaceFound | None], frozen=True):
 class Apart(Request[str], frozen=True):
     """Request the time between two records, as text."""
 
-    reply: ClassVar[object] = str
     first: int
     second: int
 
@@ -148,7 +148,6 @@ class Marks(Request[tuple[int, ...]], frozen=True):
     """Request to save the marked records of the capture for the next start. If `numbers` is None, request the saved
     ones."""
 
-    reply: ClassVar[object] = tuple[int, ...]
     numbers: tuple[int, ...] | None = None
 
 
@@ -156,7 +155,6 @@ class PlaceAt(Request[PlaceFound | None], frozen=True):
     """Request the position of the record nearest to a time (ns). None if the list is empty or not in the
     order of time."""
 
-    reply: ClassVar[object] = PlaceFound | None
     list: str
     time: int
 
@@ -214,7 +212,6 @@ class Details(Struct, frozen=True, array_like=True):
 
 
 class DetailsOf(Request[Details], frozen=True):
-    reply: ClassVar[object] = Details
     number: int
 
 
@@ -269,8 +266,6 @@ class ViewTitle(Struct, frozen=True, array_like=True):
 class Views(Request[tuple[ViewTitle, ...]], frozen=True):
     """Request the titles of all views, in the order of their keys."""
 
-    reply: ClassVar[object] = tuple[ViewTitle, ...]
-
 
 class Wanted(Struct, frozen=True, array_like=True):
     """Which rows of a view to return, and in which order: at most `most`, in the order of the view or sorted.
@@ -292,7 +287,6 @@ class Wanted(Struct, frozen=True, array_like=True):
 class TableOf(Request[Table], frozen=True):
     """Request the rows of a view (`worker/views/`), counted from the records that match `filter`."""
 
-    reply: ClassVar[object] = Table
     view: str
     filter: str = ""
     wanted: Wanted = Wanted()
@@ -309,7 +303,6 @@ class FilterProblem(Struct, frozen=True, array_like=True):
 
 
 class CheckFilter(Request[FilterProblem | None], frozen=True):
-    reply: ClassVar[object] = FilterProblem | None
     filter: str
 
 
@@ -326,7 +319,6 @@ class Completion(Struct, frozen=True, array_like=True):
 class CompleteFilter(Request[Completion], frozen=True):
     """Request completions (fields, operators, values) at a position of a filter."""
 
-    reply: ClassVar[object] = Completion
     filter: str
     place: int
 
@@ -342,7 +334,6 @@ class ReadAgain(Request[int], frozen=True):
     records are empty. After an error (`Failure`), everything stays.
     """
 
-    reply: ClassVar[object] = int
     decode_as: tuple[str, ...] = ()
     key_files: tuple[str, ...] = ()
     frames: bool = False
@@ -359,7 +350,6 @@ class SaveRows(Request[bool], frozen=True):
     time.
     """
 
-    reply: ClassVar[object] = bool
     path: str
     list: str
     force: bool = False
@@ -368,7 +358,6 @@ class SaveRows(Request[bool], frozen=True):
 class SaveTable(Request[bool], frozen=True):
     """Request to write the rows of a view as .jsonl or .csv, like `SaveRows`, with raw numbers (`Wanted.is_raw`)."""
 
-    reply: ClassVar[object] = bool
     path: str
     table: TableOf
     force: bool = False
@@ -377,7 +366,6 @@ class SaveTable(Request[bool], frozen=True):
 class RowJson(Request[str], frozen=True):
     """Request a row of a view as JSON, with raw numbers (`Wanted.is_raw`)."""
 
-    reply: ClassVar[object] = str
     table: TableOf
     key: str
 
@@ -392,7 +380,6 @@ class SaveCapture(Request[bool], frozen=True):
     If the first packets are no longer available, the last `SavingState` reports it.
     """
 
-    reply: ClassVar[object] = bool
     path: str
     force: bool = False
 
@@ -404,7 +391,6 @@ class Cancel(Request[None], frozen=True):
 class CopyTextOf(Request[str], frozen=True):
     """Request a record as text in one of `choices.COPY_FORMS`: ASCII, except for "line"."""
 
-    reply: ClassVar[object] = str
     number: int
     form: str
 
@@ -415,7 +401,6 @@ class CopyTextOf(Request[str], frozen=True):
 class CellFilter(Request[str], frozen=True):
     """Request a filter that matches the records with the same text in a column."""
 
-    reply: ClassVar[object] = str
     record: int
     column: str
 
@@ -429,14 +414,12 @@ class Followed(Struct, frozen=True, array_like=True):
 
 
 class FollowsOf(Request[tuple[Followed, ...]], frozen=True):
-    reply: ClassVar[object] = tuple[Followed, ...]
     record: int
 
 
 class Find(Request[int | None], frozen=True):
     """Request the next (or previous) row after `place` that contains a text, /regular expression/ or 0xOCTETS."""
 
-    reply: ClassVar[object] = int | None
     list: str
     sought: str
     place: int

@@ -36,7 +36,7 @@ def number_of(worker: Asker, filter: str) -> int:
 
 
 def test_every_format_exists() -> None:
-    assert [name for name, _ in COPY_FORMS] == list(FORMS)
+    assert list(COPY_FORMS) == list(FORMS)
 
 
 def test_the_line_and_the_json_of_a_message_are_those_of_read(zmtpscope: Run) -> None:

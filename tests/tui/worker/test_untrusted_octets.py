@@ -107,7 +107,7 @@ def answers_about_records(asker: Asker) -> Iterator[Any]:
         yield answer(asker, Rows("messages", 0, state.found))
     for number in range(state.found):
         yield answer(asker, DetailsOf(number))
-        for form, _ in COPY_FORMS:
+        for form in COPY_FORMS:
             copied = answer(asker, CopyTextOf(number, form))
             yield copied.split("\n")  # it may have several lines
             yield octets_of_copied(form, copied)

@@ -64,18 +64,16 @@ class RowList(ColumnView):
     ]
 
     class Selected(Message):
-        def __init__(self, number: int, place: int) -> None:
+        def __init__(self, number: int) -> None:
             super().__init__()
             self.number = number
-            self.place = place
 
     class Chosen(Message):
         """Message after enter or a double click on a row."""
 
-        def __init__(self, number: int, place: int) -> None:
+        def __init__(self, number: int) -> None:
             super().__init__()
             self.number = number
-            self.place = place
 
     def __init__(self, fetch: Fetch) -> None:
         super().__init__()
@@ -249,11 +247,11 @@ class RowList(ColumnView):
         row = self.current_row()
         if row is not None and row.number != self._posted:
             self._posted = row.number
-            self.post_message(self.Selected(row.number, self._cursor))
+            self.post_message(self.Selected(row.number))
 
     def action_choose(self) -> None:
         if (row := self.current_row()) is not None:
-            self.post_message(self.Chosen(row.number, self._cursor))
+            self.post_message(self.Chosen(row.number))
 
     def action_cell(self, step: int) -> None:
         shown = [slot.column for slot in self._slots]

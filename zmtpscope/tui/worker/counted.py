@@ -13,8 +13,8 @@ from zmtpscope.dissect.analyser import ENDED, Ongoing
 from zmtpscope.filter import Filter
 from zmtpscope.findings import SEVERITIES
 from zmtpscope.store import Store
-from zmtpscope.tui.requests import Table, TableOf, TableRow, ViewTitle, Wanted
-from zmtpscope.tui.worker.views.catalogue import VIEWS
+from zmtpscope.tui.requests import Table, TableOf, TableRow, Wanted
+from zmtpscope.tui.worker.views.catalogue import view_class
 from zmtpscope.tui.worker.views.view import Counter, Step, View
 
 if TYPE_CHECKING:
@@ -30,13 +30,6 @@ MAX_VIEWS = 16
 MAX_CAUSES = 2
 """Maximum diagnoses shown above the messages."""
 ALARMING = SEVERITIES[:2]
-
-
-def view_titles() -> tuple[ViewTitle, ...]:
-    return tuple(
-        ViewTitle(kind.name, kind.key, kind.title, kind.short, kind.meaning, kind.records, kind.has_times)
-        for kind in VIEWS.values()
-    )
 
 
 class Counting(Generic[C]):
@@ -177,11 +170,11 @@ class CountedViews:
         return view
 
     def _view(self, name: str, filter: str) -> CountedView:
-        kind = VIEWS[name]
-        if kind.is_derived:
+        made = view_class(name)
+        if made.is_derived:
             derived = self._derived_of(filter)
-            return CountedView(kind.of(derived.counter), derived)
-        view = kind.of(self._store)
+            return CountedView(made(derived.counter), derived)
+        view = made(self._store)
         return CountedView(view, self._counting(view, filter))
 
     def _counting(self, counter: C, filter: str) -> Counting[C]:
@@ -211,7 +204,7 @@ class CountedViews:
         """The worst errors and warnings as rows of the view of problems, at most `MAX_CAUSES`."""
         explained = None if self._derived is None else self._derived.counter.diagnoses
         if self._derived is not None and explained is not self._explained:  # making the rows needs all knowledge
-            rows = VIEWS["problems"].of(self._derived.counter).table(Wanted(most=MAX_CAUSES)).rows
+            rows = view_class("problems")(self._derived.counter).table(Wanted(most=MAX_CAUSES)).rows
             self._causes = tuple(row for row in rows if row.style in ALARMING and not row.depth)
             self._explained = explained
         return self._causes
@@ -220,7 +213,7 @@ class CountedViews:
         """Return the data derived from records that match `filter`. Views with the same filter share it."""
         if not filter.strip():
             return self.derived
-        shared = (each.counting for (name, of), each in self._views.items() if of == filter and VIEWS[name].is_derived)
+        shared = (each.counting for (_, of), each in self._views.items() if of == filter and each.view.is_derived)
         return next(shared, None) or self._counting(new_derived(self._store, self._ongoing), filter)
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from zmtpscope.dissect import Options
 from zmtpscope.export.safe_text import safe_text
 from zmtpscope.filter.tokens import FilterError
-from zmtpscope.store.packed import Int64
 from zmtpscope.tui.requests import (
     Apart,
     Cancel,
@@ -49,7 +48,7 @@ from zmtpscope.tui.requests import (
     Views,
 )
 from zmtpscope.tui.worker.channel import CannotAnswer, Channel
-from zmtpscope.tui.worker.counted import CountedViews, view_titles
+from zmtpscope.tui.worker.counted import CountedViews
 from zmtpscope.tui.worker.details import details_of
 from zmtpscope.tui.worker.filters import cell_filter, check, complete, followed
 from zmtpscope.tui.worker.lists import RecordList
@@ -59,6 +58,7 @@ from zmtpscope.tui.worker.saved_rows import saving_of
 from zmtpscope.tui.worker.saving import CannotSave, Saving
 from zmtpscope.tui.worker.search import Search
 from zmtpscope.tui.worker.snippets import text_as
+from zmtpscope.tui.worker.views.catalogue import VIEWS
 from zmtpscope.tui.worker.views.tables import seconds
 
 IDLE = 10.0
@@ -102,13 +102,13 @@ class Worker:
             Rows: self._rows,
             PlaceOf: self._place_of,
             PlaceAt: self._place_at,
-            Apart: lambda request: seconds(abs(int(np.diff(self._loading.store.times(_sorted(request)))[0]))),
+            Apart: self._apart,
             Marks: self._marks,
             CheckFilter: lambda request: check(request.filter),
             CompleteFilter: lambda request: complete(request.filter, request.place, self._loading.store),
             CellFilter: self._cell_filter,
             FollowsOf: self._follows_of,
-            Views: lambda request: view_titles(),
+            Views: lambda request: tuple(VIEWS.values()),
             TableOf: lambda request: self._views.table(request),
             DetailsOf: lambda request: details_of(self._loading.store, request.number),
             ReadAgain: self._read_again,
@@ -172,8 +172,8 @@ class Worker:
     @property
     def _has_time(self) -> bool:
         """Whether no other task is waiting, so that diagnoses can be computed before the user opens their view."""
-        is_waited_for = self._search is not None or self._views.is_behind
-        return self._loading.leaves_time and not is_waited_for and not any(map(_is_behind, self._lists.values()))
+        is_waited_for = self._search is not None or any(each.is_behind for each in (self._views, *self._lists.values()))
+        return self._loading.leaves_time and not is_waited_for
 
     def _answer(self, request: Request[Any]) -> object:
         try:
@@ -345,10 +345,6 @@ class Worker:
     def _text_of(self, request: CopyTextOf) -> str:
         return text_as(request.form, self._loading.store, self._loading.sides, request.number)
 
-
-def _sorted(request: Apart) -> Int64:
-    return np.array(sorted((request.first, request.second)), np.int64)
-
-
-def _is_behind(each: RecordList) -> bool:
-    return each.is_behind
+    def _apart(self, request: Apart) -> str:
+        numbers = np.array(sorted((request.first, request.second)))
+        return seconds(abs(int(np.diff(self._loading.store.times(numbers))[0])))

@@ -38,23 +38,11 @@ PRINTABLE = range(0x20, 0x7F)
 LINE = 12
 
 
-def as_hex(octets: bytes) -> str:
-    return octets.hex()
-
-
-def as_base64(octets: bytes) -> str:
-    return b64encode(octets).decode()
-
-
 def as_c(octets: bytes) -> str:
     """Return an array initialiser for C and similar languages."""
     digits = [f"0x{octet:02x}" for octet in octets]
     lines = [", ".join(digits[begin : begin + LINE]) for begin in range(0, len(digits), LINE)]
     return "{\n" + "".join(f"    {line},\n" for line in lines) + "}"
-
-
-OCTET_FORMS: dict[str, Callable[[bytes], str]] = {"hex": as_hex, "base64": as_base64, "c": as_c}
-"""Formats by their names in `requests.COPY_FORMS`."""
 
 
 def text_as(form: str, store: Store, sides: Sides, number: int) -> str:
@@ -179,7 +167,9 @@ def _steps(sending: Sending, *, is_published: bool) -> Iterator[str]:
 FORMS: dict[str, Callable[[Store, Sides, int], str]] = {
     "line": _line,
     "json": _json,
-    **{name: _octets_as(form) for name, form in OCTET_FORMS.items()},
+    "hex": _octets_as(bytes.hex),
+    "base64": _octets_as(lambda octets: b64encode(octets).decode()),
+    "c": _octets_as(as_c),
     "cat": _cat,
     "pyzmq": _pyzmq,
 }

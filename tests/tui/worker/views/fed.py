@@ -12,7 +12,7 @@ from zmtpscope.filter import Filter
 from zmtpscope.store import Store
 from zmtpscope.store.packed import Int64
 from zmtpscope.tui.requests import Sort, Table, TableRow, Wanted
-from zmtpscope.tui.worker.views.catalogue import VIEWS
+from zmtpscope.tui.worker.views.catalogue import view_class
 from zmtpscope.tui.worker.views.derived import Derived, DerivedView
 from zmtpscope.tui.worker.views.view import CountingView, Step, View
 
@@ -25,11 +25,11 @@ def store_of(path: Path) -> Store:
 
 def view_of(name: str, store: Store, step: int = 8192, filter: str = "") -> View:
     """Return a view that has counted the records of a store that match a filter, `step` at a time."""
-    kind = VIEWS[name]
+    kind = view_class(name)
     rows = store.select(Filter(filter)) if filter else range(len(store))
     if kind.is_derived:
         return derived_view_of(name, derived_of(store, rows, step))
-    view: CountingView = kind.of(store)
+    view: CountingView = kind(store)
     for low in range(0, len(rows), step):
         view.feed(Step(store, rows[low : low + step]))
     return view
@@ -46,7 +46,7 @@ def derived_of(store: Store, rows: Int64 | range, step: int = 8192) -> Derived:
 
 
 def derived_view_of(name: str, derived: Derived) -> DerivedView:
-    view: DerivedView = VIEWS[name].of(derived)
+    view: DerivedView = view_class(name)(derived)
     return view
 
 

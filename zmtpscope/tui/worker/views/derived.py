@@ -150,6 +150,8 @@ class Derived(Counter):
 
 
 class DerivedView(View):
+    is_derived = True
+
     def __init__(self, derived: Derived) -> None:
         self.derived = derived
         self.store = derived.store

@@ -40,6 +40,9 @@ AS_IT_IS = Wanted()
 class View(ABC):
     """A view: a table of counts or of derived data."""
 
+    is_derived = False
+    """Whether it shows data from `derived.py`."""
+
     @abstractmethod
     def table(self, wanted: Wanted = AS_IT_IS) -> Table:
         """Return the rows of the view that `wanted` selects, sorted as it requests."""
