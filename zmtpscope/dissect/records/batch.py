@@ -252,7 +252,7 @@ def rows_in_order(tables: Sequence[MessageTable | FrameTable]) -> tuple[Int64, I
 def order_of_record(record: Record) -> tuple[Order, str]:
     """Return a sort key for the order of records.
 
-    Findings about one thing are sorted by id, because the order in which they are made depends on where blocks end.
+    Findings about one thing are sorted by id, since the size of blocks can change the order in which they are made.
     """
     return record.order, record.own["id"] if record.type == "finding" else ""
 

@@ -365,9 +365,9 @@ class Negotiation:
 
 
 def deliver(tcp_sides: tuple[TcpSide, TcpSide], block: BlockView, feed: Callable[[int, int | Hole], bool]) -> None:
-    """Pass segments and holes of both sides to `feed` in order of delivery, until it returns True.
+    """Pass the segments and holes of both sides to `feed`, in order of delivery.
 
-    The others stay in the sides. `feed` takes a side and a row or hole.
+    `feed` takes a side, and a row or hole. If it returns True, the following segments and holes stay in the sides.
     """
     pieces, holes = [0, 0], [0, 0]
     for _, side, entry in in_order(tcp_sides, block):
