@@ -172,8 +172,9 @@ class Worker:
     @property
     def _has_time(self) -> bool:
         """Whether no other task is waiting, so that diagnoses can be computed before the user opens their view."""
-        is_waited_for = self._search is not None or any(each.is_behind for each in (self._views, *self._lists.values()))
-        return self._loading.leaves_time and not is_waited_for
+        is_waited_for = self._search is not None or self._views.is_behind
+        has_lists_behind = any(each.is_behind for each in self._lists.values())
+        return self._loading.leaves_time and not is_waited_for and not has_lists_behind
 
     def _answer(self, request: Request[Any]) -> object:
         try:
