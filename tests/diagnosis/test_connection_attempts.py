@@ -260,6 +260,8 @@ def test_attempts_that_end_before_tcp_repeats_a_syn_got_answers_that_were_not_ca
         "before TCP repeats a SYN"
     )
     assert diagnosis.hint.startswith("capture both directions")
+    few = told_of(*(Talk(each, at=2 * each).unanswered(1) for each in range(3)))["connection-unanswered"]
+    assert few.certainty == "likely"
     patient = told_of(*(Talk(each, at=0.15 * each).unanswered(2) for each in range(30)))["connection-unanswered"]
     assert (patient.certainty, patient.text.partition(":")[0]) == ("proven", "Nothing answers at 10.0.0.1")
 

@@ -301,6 +301,21 @@ def test_a_peer_that_sent_data_is_not_to_blame(script: Any) -> None:
     assert diagnosed(heart, rule=RULE) == []
 
 
+@pytest.mark.parametrize(("pings", "certainty"), [(1, "likely"), (3, "proven")])
+def test_a_ttl_is_over_for_certain_only_if_the_interval_of_pings_is_known(pings: int, certainty: str) -> None:
+    """A TTL that is shorter than the interval of PINGs closes connections of working programs."""
+    heart = Heart()
+    for _ in range(pings):
+        heart.ping(ttl_ms=600)
+        heart.pong()
+        heart.pause(200)
+    heart.pause(400)
+    heart.add(1, FIN | ACK)
+    (diagnosis,) = diagnosed(heart, rule=RULE)
+    assert (diagnosis.certainty, diagnosis.severity) == (certainty, "error" if pings > 1 else "warn")
+    assert ("ZMQ_HEARTBEAT_IVL" in diagnosis.hint) == (pings == 1)
+
+
 def test_octets_that_were_not_captured_accuse_no_peer(captures: Path) -> None:
     heart = Heart()
     heart.beat(3)

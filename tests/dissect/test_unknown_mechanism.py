@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from tests.peer_octets import message, subscribe
+from dataclasses import replace
+
+from tests.peer_octets import command, message, subscribe
 from tests.traffic import Capture, Conversation, records
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.regime import Framing
+
+
+def test_a_misspelt_error_is_an_error_although_a_snap_length_cut_the_greeting() -> None:
+    """ERROR of a PLAIN server of libzmq 4.3."""
+    talk = Conversation()
+    for side in (0, 1):
+        talk.send(side, build_greeting_3("PLAIN", as_server=bool(side)))
+        talk.packets[-1] = replace(talk.packets[-1], payload=talk.packets[-1].payload[:30], cut=34)
+    talk.send(0, command("PLAIN", "HELLO", username="admin", password="wrong"))
+    talk.send(1, build_frame(Framing.V2, b"\x5eRROR\x03400", command=True))
+    found, _ = records(Capture(talk.packets))
+    assert [record["name"] for record in found if record["record"] == "command"] == ["HELLO", "ERROR"]
+    assert "error" not in {record["severity"] for record in found if record["record"] == "finding"}
 
 
 def test_frames_and_command_names_are_shown() -> None:

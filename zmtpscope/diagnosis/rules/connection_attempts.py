@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from zmtpscope.diagnosis.across.knowledge import Knowledge, RunFinding
 from zmtpscope.diagnosis.across.words import address, duration
 from zmtpscope.diagnosis.diagnosis import LIKELY, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
-from zmtpscope.dissect.findings.attempts import BOTH, LOST, SYN_AGAIN
+from zmtpscope.dissect.findings.attempts import BOTH, LOST
 from zmtpscope.findings.capturing import HALF_OPEN, NO_ROUTE, REFUSED, REJECTED, UNANSWERED
 from zmtpscope.findings.kinds import SEVERITIES, Severity
 from zmtpscope.grouping import divided_at_pauses, grouped
@@ -280,9 +280,6 @@ def _explained(diagnosis: Diagnosis, finding: RunFinding) -> Diagnosis:
     return replace(diagnosis, text=f"{text}, with the same SYN", hint=OTHER_ADDRESS_HINT)
 
 
-MIN_EARLY = 5
-"""Attempts that show how long the client waits for an answer."""
-
 ENDED_EARLY = "the capture has no answer, but each attempt ended before TCP repeats a SYN"
 ENDED_EARLY_HINT = (
     "capture both directions: attempts end this soon if nothing listens on the port, which refuses them; only with a "
@@ -291,7 +288,17 @@ ENDED_EARLY_HINT = (
 
 
 def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
-    """Diagnose endpoints that did not answer. If anything shows that the host is up, it is part of the evidence."""
+    """Diagnose endpoints that did not answer; proven if a client repeated a SYN, which shows that it had no answer."""
+    repeated = {address(each.endpoint) for each in knowledge.findings if each.endpoint and each.syns > each.times}
+    for diagnosis in _with_signs_of_the_host(knowledge, repeated):
+        yield diagnosis if diagnosis.subject in repeated else replace(diagnosis, certainty=LIKELY)
+
+
+def _with_signs_of_the_host(knowledge: Knowledge, repeated: Collection[str]) -> Iterator[Diagnosis]:
+    """Diagnose endpoints that did not answer. If anything shows that the host is up, it is part of the evidence.
+
+    `repeated` are the endpoints to which a SYN was repeated.
+    """
     first = {address(each.endpoint): each for each in knowledge.findings if each.id == UNANSWERED and each.endpoint}
     beside = in_turn(knowledge, UNANSWERED)
     for diagnosis in in_vain("connection-unanswered", NOT_ANSWERED)(knowledge):
@@ -326,9 +333,9 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 hint="the host is up, and a closed port would be refused: a firewall drops the packets for this "
                 "port, or the queue of its listener is full",
             )
-        elif _ends_attempts_early(finding):
+        elif diagnosis.subject not in repeated:
             text = f"{_attempts([Tried(finding.endpoint, [finding], [])])}: {ENDED_EARLY}"
-            yield replace(diagnosis, text=text, hint=ENDED_EARLY_HINT, certainty=LIKELY)
+            yield replace(diagnosis, text=text, hint=ENDED_EARLY_HINT)
         elif diagnosis.subject in beside:
             yield replace(
                 diagnosis,
@@ -337,13 +344,6 @@ def _unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             )
         else:
             yield diagnosis
-
-
-def _ends_attempts_early(finding: RunFinding) -> bool:
-    """Whether a client never repeated a SYN, although its attempts took longer in total than TCP waits for
-    an answer."""
-    has_time = finding.duration_ns >= 4 * SYN_AGAIN
-    return finding.times >= MIN_EARLY and has_time and finding.syns == finding.times
 
 
 def _answers(connection: ObservedConnection, ns: int) -> bool:
@@ -366,8 +366,8 @@ TABLE = (
         "answers, it names that port.\n"
         "* If earlier connections were established but received no greeting, the accept queue of the listener is "
         "full.\n"
-        "* Not proven if the client gives up before TCP repeats a SYN: the answers may have taken a path that was not "
-        "captured.",
+        "* Not proven if no SYN is repeated, because each attempt ends before TCP does so: the capture may lack the "
+        "answers.",
         "* A later attempt of any client succeeds.\n"
         "* Other attempts of the client are rejected by ICMP, or are refused before and after.\n"
         "* The attempts are a port scan.\n"

@@ -64,6 +64,8 @@ SHORT_HINT = (
     "times; neither program hangs"
 )
 
+TTL_HINT = f"{OPEN_HINT}; or its ZMQ_HEARTBEAT_TTL is shorter than its ZMQ_HEARTBEAT_IVL: only one PING was captured"
+
 WAY_HINT = (
     "check the path between the two, not one of them: a link that was down, a route, a firewall, or a suspended host"
 )
@@ -399,7 +401,7 @@ def _time_to_live_over(connection: ObservedConnection, asker: int, closed: int) 
     if heartbeats is None or heartbeats.last is None or not is_past_ttl(connection, asker, closed):
         return None
     ttl, silence = heartbeats.ttl_ms * MILLISECOND, closed - (side.last_ns or 0)
-    who = name_of(connection, 1 - asker)
+    who, has_interval = name_of(connection, 1 - asker), heartbeats.interval.median is not None
     return TimeOut(
         connection,
         asker,
@@ -407,6 +409,8 @@ def _time_to_live_over(connection: ObservedConnection, asker: int, closed: int) 
         f"fell silent: its last PING, in packet {heartbeats.last.packet}, announces a TTL of {duration(ttl)}, and "
         f"{who} closed {duration(silence)} after its last octet",
         (Evidence(heartbeats.last, "its last PING"),),
+        proven=has_interval,
+        hint=HINT if has_interval else TTL_HINT,
     )
 
 
@@ -420,7 +424,8 @@ TABLE = (
         "once are one diagnosis. Only completely captured connections count.\n"
         "* An error if a side sent a PING, received nothing after it, and closed the connection.\n"
         "* An error if a side sent a PING, received nothing after it, and sent no further PING, without FIN.\n"
-        "* An error if a side was silent for longer than the TTL of its last PING, and the other side closed.\n"
+        "* An error if a side was silent for longer than the TTL of its last PING, and the other side closed. If that "
+        "was its only PING, a warning that is not proven: the TTL may be shorter than the interval of the PINGs.\n"
         "* A warning on an open connection if a peer that used to answer has sent no octet for a second, and two "
         "PINGs are pending.\n"
         "* A warning on an open connection if a side that sent PINGs at intervals has left out four of them.\n"

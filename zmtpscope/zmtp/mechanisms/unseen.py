@@ -35,6 +35,6 @@ UNSEEN = Mechanism(
         Layout("ERROR", read_error, build_error),
     ),
     steps={},
-    misspellings=(plain.MISSPELT_HELLO,),
+    misspellings=(plain.MISSPELT_HELLO, plain.MISSPELT_ERROR),
     nonce_at={"HELLO": curve.BOXES["HELLO"].nonce.start},
 )
