@@ -554,7 +554,7 @@ def test_a_connection_returns_when_its_stall_or_outage_is_over() -> None:
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("size", some([1, 3, 7, 20, 1000], 2))
+@pytest.mark.parametrize("size", some([1, 3, 7, 20, 1000], 3))
 @pytest.mark.parametrize("ends", [True, False])
 def test_p19_stalls_and_outages_are_reported_by_connections_that_return(
     size: int, options: Options, *, ends: bool

@@ -267,11 +267,11 @@ def test_a_syn_may_be_repeated_before_anything_else(
     assert otherwise_read(packets, monkeypatch, 1 << 30) == expected
 
 
-@pytest.mark.parametrize("size", some([1, 3, 5, 8, 50], 2))
+@pytest.mark.parametrize("size", some([1, 3, 5, 8, 50], 4))
 @pytest.mark.parametrize("places", [(1,), (1, 1), (2,), (1, 3), (6,)], ids=str)
 def test_p19_connections_with_a_repeated_syn_are_read_as_each_of_them(places: tuple[int, ...], size: int) -> None:
     packets = repeat_syns(many(12, pushing, closed=False), places)
-    for stop in (len(packets), -2, -9, -16, -17, -18):  # the last connection may end with any of its SYNs
+    for stop in some((len(packets), -2, -9, -16, -17, -18), 2):  # the last connection may end with any of its SYNs
         assert read(packets[:stop], size, Options(), keep) == without_fast_path(packets[:stop], size, Options())
 
 
