@@ -17,8 +17,12 @@ IN_PYTHON := tests/zmtp tests/capture/test_records.py tests/capture/test_headers
 # Without --no-compile, pip takes half as long again; Python compiles modules when it first imports them
 PIP := $(BIN)/pip --quiet --disable-pip-version-check install --no-compile
 
+# Parts of the suite, the longest first: each process collects its own tests only. More jobs than cores: many tests wait
+PARTS := spark dissect cli tui export live
+PARALLEL := --jobs=4 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync)
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint mutants fuzz bench profile .venv
+.PHONY: help demo test test-all lint mutants fuzz bench profile .venv $(PARTS:%=tests/%) tests/others tests/python
 
 help:
 	@echo "make demo     install zmtpscope into .venv and read a capture"
@@ -55,18 +59,24 @@ lint: $(DEV) $(COMPILED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Tests start hundreds of processes that share bytecode files, so this variable of the caller is cleared.
+# Tests start hundreds of processes, which share the bytecode of what they import, whatever the environment says.
 test test-all: export PYTHONDONTWRITEBYTECODE =
-test: lint
+test: $(DEV) $(COMPILED)
 	tests/install_tools.sh
-	$(BIN)/pytest
-	ZMTPSCOPE_COMPILED=0 $(BIN)/pytest $(IN_PYTHON)
+	$(MAKE) $(PARALLEL) $(PARTS:%=tests/%) tests/others tests/python lint
 
-# test_cost.py counts executed lines of Python; its bounds are those of the compiled form
-test-all: lint
-	tests/install_tools.sh
-	$(BIN)/pytest --full
-	ZMTPSCOPE_COMPILED=0 $(BIN)/pytest --full --ignore tests/dissect/test_cost.py tests/dissect $(IN_PYTHON)
+test-all: export FULL := --full
+test-all: test
+
+tests/others:
+	$(BIN)/pytest $(FULL) $(PARTS:%=--ignore=tests/%)
+
+# test_cost.py counts lines of Python, and the compiled form takes fewer
+tests/python:
+	ZMTPSCOPE_COMPILED=0 $(BIN)/pytest $(FULL) $(if $(FULL),--ignore tests/dissect/test_cost.py tests/dissect) $(IN_PYTHON)
+
+$(PARTS:%=tests/%):
+	$(BIN)/pytest $(FULL) $@
 
 mutants: $(DEV) $(COMPILED)
 	$(BIN)/python -m tests.mutants $(if $(QUICK),--quick)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.cli.running import Run
     from tests.libzmq import Libzmq, Logins
 
-for name in ("COLUMNS", "LINES"):  # pytest-xdist sets them, and screens in tests have sizes of their own
+for name in ("COLUMNS", "LINES"):  # screens in tests have sizes of their own
     os.environ.pop(name, None)
 os.environ["TZ"] = "UTC"
 time.tzset()
@@ -29,13 +29,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run everything: slow tests, all captures, more examples")
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Run single files in one process, which starts sooner, and folders in two for each core: many tests wait."""
-    if all(argument.partition("::")[0].endswith(".py") for argument in config.args):
-        return 0
-    return min(4, 2 * (os.cpu_count() or 1))
-
-
 def pytest_configure(config: pytest.Config) -> None:
     # A job in the background (`nohup make test &`) ignores these, and the programs that tests start would as well.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -43,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)  # we still ignore it, but programs that we start do not
     if config.getoption("full"):
-        os.environ["ZMTPSCOPE_TEST_SUITE"] = "full"  # worker processes inherit it
+        os.environ["ZMTPSCOPE_TEST_SUITE"] = "full"  # processes that tests start inherit it
     from tests import suites
 
     suites.load_profile()
@@ -52,13 +45,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # thousands of tests stay: looking at them again and again takes a fifth of the time
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
-    config = session.config
-    if config.pluginmanager.hasplugin("dsession"):  # with `-n`, in the process that hands out tests to others
-        config.pluginmanager.import_plugin("tests.several_processes")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

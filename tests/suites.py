@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 Case = TypeVar("Case")
 
 IS_FULL = os.environ.get("ZMTPSCOPE_TEST_SUITE") == "full"
-"""Whether this run is the full suite. `pytest --full` sets the variable, which worker processes inherit."""
+"""Whether this run is the full suite. `pytest --full` sets the variable, which processes that tests start inherit."""
 
 FULL_EXAMPLES, QUICK_EXAMPLES = 40, 10
 """Examples of a property test that asks for no other number."""

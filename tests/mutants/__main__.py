@@ -65,7 +65,7 @@ def run(tests: list[str], folder: pathlib.Path, *, compiled: bool, suite: str) -
     environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     environment["ZMTPSCOPE_COMPILED"] = str(int(compiled))
     environment["ZMTPSCOPE_TEST_SUITE"] = suite
-    options = ["-q", "-x", "-p", "no:cacheprovider", "-n", "0", "--hypothesis-profile=mutants"]
+    options = ["-q", "-x", "-p", "no:cacheprovider", "--hypothesis-profile=mutants"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
