@@ -13,7 +13,7 @@ from tests.diagnosis.requesting_traffic import MS, SERVER, START, Asker, diagnos
 from tests.diagnosis.talking import Talk
 from tests.diagnosis.telling import told
 from tests.dissect.test_outages import cut_off, lost_acknowledgments
-from tests.peer_octets import GREETING, message, ready
+from tests.peer_octets import GREETING, message, ping, pong, ready
 from tests.traffic import Conversation
 from zmtpscope.capture import open_captures
 from zmtpscope.diagnosis.across.deliveries import deliveries
@@ -149,9 +149,41 @@ def losing(times: int, whole: int = 0) -> Asker:
 def test_a_path_that_loses_packets_is_named_with_its_direction() -> None:
     (diagnosis,) = diagnosed(losing(10, 20), rule="packets-lost")
     assert diagnosis.text.startswith(
-        "The path from 10.0.0.2 to 10.0.0.1 loses packets: PUSH 10.0.0.2 had to send data again 10 times in"
+        "The path from 10.0.0.2 to 10.0.0.1 loses or reorders packets: data of PUSH 10.0.0.2 was sent again, or "
+        "arrived late, 10 times in"
     )
-    assert diagnosis.severity == "warn"
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
+
+
+def test_data_that_arrives_within_a_round_trip_may_only_be_reordered() -> None:
+    asker = losing(10, 20)
+    asker.packets[1:] = [replace(packet, time=packet.time + 100 * MS) for packet in asker.packets[1:]]
+    (diagnosis,) = diagnosed(asker, rule="packets-lost")
+    assert diagnosis.severity == "note"
+
+
+@pytest.mark.parametrize("heartbeat", [False, True])
+def test_a_request_that_is_still_sent_again_accuses_no_program(heartbeat: bool) -> None:
+    """The capture ends a moment after the path was cut: the kernel of the server did not acknowledge the request."""
+    asker = Asker(("DEALER", "ROUTER")) if heartbeat else Asker()
+    for _ in range(5):
+        if heartbeat:
+            asker.send(0, ping())
+            asker.send(1, pong())
+            asker.pause(500)
+        asker.ask(b"work")
+        asker.answer(b"done")
+    asker.send(0, (ping() if heartbeat else b"") + message(b"", b"lost"))
+    for pause in (200, 400, 460):
+        asker.pause(pause)
+        last = asker.packets[-1]
+        asker.add(last.side, last.flags, last.payload)
+        asker.packets[-1] = replace(asker.packets[-1], sequence=last.sequence)
+        asker.next[0] = (last.sequence + len(last.payload)) % (1 << 32)
+    other = Asker(at=6000, host=3) if heartbeat else Asker(at=1100, host=3)
+    assert not diagnosed(asker, other, rule="request-unanswered")
+    for each in diagnosed(asker, other, rule="heartbeat-timeout"):
+        assert each.hint.startswith("check the path")
 
 
 def test_few_lost_packets_among_many_messages_are_a_note() -> None:

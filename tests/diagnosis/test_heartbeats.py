@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.diagnosis.reading import derive
 from tests.diagnosis.requesting_traffic import HANDSHAKE, MS, Asker, diagnosed, records_from
+from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.peer_octets import message, ping, pong
 from tests.traffic import Capture
 from zmtpscope.capture.segments import ACK, FIN, PSH
@@ -435,3 +436,24 @@ def test_while_a_message_arrives_its_sender_is_not_silent() -> None:
             watch.feed(batch)
         found += watch.news(analyser.ongoing())
     assert [each.rule for each in found if each.rule != "clear-text"] == []
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_live_capture_waits_for_octets_that_may_yet_arrive(is_lost: bool) -> None:
+    """Data behind missing octets arrives after the PINGs, so the peer is not silent, as `check` finds at the end."""
+    talk = Talk(0).handshake("DEALER", "ROUTER")
+    for _ in range(5):
+        talk.say(SERVER, ping()).say(CLIENT, pong()).wait(0.5)
+    if is_lost:
+        talk.conversation.send(CLIENT, message(b"lost"))
+        del talk.conversation.packets[-1]
+        talk.conversation.send(CLIENT, message(b"next"))
+    for _ in range(4):
+        talk.conversation.send(SERVER, ping())
+        talk.wait(0.5)
+    watch, analyser = Watch(), Analyser(Options(bodies="none"))
+    analyser.begin([None])
+    for batch in analyser.feed(next(iter(Capture(talk.conversation.packets)))):
+        watch.feed(batch)
+    told = {each.rule for each in watch.news(analyser.ongoing())}
+    assert ("heartbeat-timeout" in told) != is_lost

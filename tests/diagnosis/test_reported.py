@@ -350,12 +350,14 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         'note ROUTER 10.71.0.1:4242 answered 19 of 19 calls of divide with an error: "NameError: divide"',
     ),
     "path-loses-packets": (
-        "warn The path from 10.71.0.1 to 10.71.0.2 loses packets: PUB 10.71.0.1:5556 had to send data again 25 times "
-        "in 10.8 s; messages arrive late, since each waits for the data before it",
+        "warn likely: The path from 10.71.0.1 to 10.71.0.2 loses or reorders packets: data of PUB 10.71.0.1:5556 was "
+        "sent again, or arrived late, 25 times in 10.8 s; messages arrive late, since each waits for the data before "
+        "it",
     ),
     "path-loses-packets-at-receiver": (
-        "note The path from 10.71.0.1 to 10.71.0.2 loses packets: PUB 10.71.0.1:5556 had to send data again 10 times "
-        "in 7.88 s; messages arrive late, since each waits for the data before it",
+        "note likely: The path from 10.71.0.1 to 10.71.0.2 loses or reorders packets: data of PUB 10.71.0.1:5556 was "
+        "sent again, or arrived late, 10 times in 7.88 s; messages arrive late, since each waits for the data before "
+        "it",
     ),
     "firewall-rejects-established": (
         "error REP 10.71.0.1:5555 acknowledges no data of REQ 10.71.0.2 since packet 57: a firewall rejects it (ICMP), "

@@ -198,7 +198,7 @@ class Derivation:
     def note_ongoing(self, ongoing: Ongoing) -> None:
         """Note the current time of a live capture, and the state that no record reports yet.
 
-        `ongoing` are stalls, outages, incomplete messages and half-closed connections.
+        `ongoing` are stalls, outages, incomplete messages, half-closed connections and segments that wait.
         """
         if self._first_ns is not None and ongoing.now:
             self._see(ongoing.now)
@@ -206,7 +206,7 @@ class Derivation:
             for side in connection.observed.sides:
                 side.running_stall = side.running_outage = None
                 side.is_sending = False
-            connection.observed.half_closed = None
+            connection.observed.half_closed, connection.observed.is_waiting = None, False
         for record in (*ongoing.stalls, *ongoing.outages):
             values = record.values
             open_one = self.open.get(values["conn_id"])
@@ -227,6 +227,9 @@ class Derivation:
         for conn_id, number, ns in ongoing.half_closed:
             if conn_id in self.open:
                 self.open[conn_id].observed.half_closed = number, ns
+        for conn_id in ongoing.waiting:
+            if conn_id in self.open:
+                self.open[conn_id].observed.is_waiting = True
 
     def adopt(self, knowledge: Knowledge) -> None:
         """Add the observations of another derivation, for example of another worker."""

@@ -41,6 +41,7 @@ class Ongoing(NamedTuple):
     - `stalls`, `outages`: records of those that still last
     - `sending`: (conn_id, side) of the sides that have sent part of a message
     - `half_closed`: (conn_id, side, time in ns) of each FIN that was acknowledged while the other side sent none
+    - `waiting`: conn_ids with segments that wait for missing octets before them
     """
 
     now: int = 0
@@ -48,6 +49,7 @@ class Ongoing(NamedTuple):
     sending: Sequence[tuple[str, int]] = ()
     outages: Sequence[Record] = ()
     half_closed: Sequence[tuple[str, int, int]] = ()
+    waiting: Sequence[str] = ()
 
 
 ENDED = Ongoing()
@@ -249,7 +251,8 @@ class Analyser:
         sending = [side for each in connections for side in each.sending()]
         outages = [record for each in connections for record in each.running_outages(now, ordinal)]
         half_closed = [fin for each in connections for fin in each.half_closed()]
-        return Ongoing(now, stalls, sending, outages, half_closed)
+        waiting = [each.tcp.ends()[0].conn_id for each in connections if any(side.waits for side in each.tcp.tcp)]
+        return Ongoing(now, stalls, sending, outages, half_closed, waiting)
 
     def report(self, problems: Sequence[CaptureProblem]) -> Iterator[Batch]:
         """Yield records about unreadable files, before the end of the run."""

@@ -14,6 +14,8 @@ from zmtpscope.records import SECOND
 
 MIN_ATTEMPTS = 2
 """Retransmissions or probes that make an outage: one packet may be lost, or captured twice."""
+MIN_NS = SECOND
+"""Shorter outages that still last only excuse the receiver: TCP may recover."""
 LONG_NS = 3 * SECOND
 """A single retransmission is enough if the other side is then silent for this long."""
 
@@ -85,10 +87,14 @@ def outages(knowledge: Knowledge) -> list[Outage]:
 
 
 def _main_outage(side: ObservedSide) -> ObservedOutage | None:
-    some = [each for each in side.outages if each.retransmissions + each.probes >= MIN_ATTEMPTS or _is_cut_off(each)]
+    some = [each for each in side.outages if _is_repeated(each) or _is_cut_off(each)]
     if not some:
         return None
     return some[-1] if some[-1].is_acknowledged is False else max(some, key=attrgetter("duration_ns"))
+
+
+def _is_repeated(outage: ObservedOutage) -> bool:
+    return outage.retransmissions + outage.probes >= MIN_ATTEMPTS and outage.longest_ns >= MIN_NS
 
 
 def _is_cut_off(outage: ObservedOutage) -> bool:

@@ -124,7 +124,7 @@ class ObservedOutage:
     @property
     def is_loss(self) -> bool:
         """Whether these are single lost segments, which TCP repeated and the peer acknowledged within a second."""
-        return self.longest_ns < SECOND
+        return self.longest_ns < SECOND and self.is_acknowledged is True
 
     @classmethod
     def of(cls, record: Record) -> ObservedOutage:
@@ -257,6 +257,8 @@ class ObservedConnection:
     """Whether the capture has data after its acknowledgment, so that the order of the two directions is unknown."""
     is_unbroken: bool = True
     """Whether both directions were captured from some point on, without gaps and not misordered."""
+    is_waiting: bool = False
+    """Live only: whether segments wait for missing octets before them."""
     findings: dict[tuple[str, int | None], ObservedFinding] = field(default_factory=dict)
     requests: ObservedRequests | None = None
     """Set if socket types or envelopes show which messages are requests."""
@@ -312,7 +314,7 @@ class ObservedConnection:
         """Whether the capture contains all data of the connection: both directions from the start, without gaps, in
         order."""
         if self.values is None:
-            return self.is_unbroken and all(side.greeting is not None for side in self.sides)
+            return self.is_unbroken and not self.is_waiting and all(side.greeting is not None for side in self.sides)
         return self.is_unbroken and self.values["opened_by"] is not None
 
     @property

@@ -5,6 +5,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import ending_of
+from zmtpscope.diagnosis.across.handshakes import MIN_PATH
 from zmtpscope.diagnosis.across.hanging import behind_brokers
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.outages import Outage, outages
@@ -122,7 +123,7 @@ def _diagnosis(same: Sequence[Outage], clients: set[str], *, fails_by_size: bool
 
 def _is_given_up(each: Outage) -> bool:
     ending = ending_of(each.connection)
-    return ending is not None and ending.cause == "unacknowledged"
+    return ending is not None and ending.cause in ("unacknowledged", "heartbeat")
 
 
 def _accepting(each: Outage) -> str:
@@ -204,6 +205,13 @@ class Lossy(NamedTuple):
         each = 1 if side.sizes is None else max(1, side.sizes.largest // FULL)
         return self.losses.count / max(1, messages * each)
 
+    @property
+    def may_be_reordered(self) -> bool:
+        """Whether all data arrived within a round trip, sooner than TCP repairs a loss."""
+        first = self.connection.client.greeting
+        path = 0 if first is None else first.ns - self.connection.start.ns
+        return path >= MIN_PATH and self.losses.longest_ns < path
+
 
 def _packets_lost(knowledge: Knowledge) -> Iterator[Diagnosis]:
     found = (
@@ -229,16 +237,20 @@ def _lossy(sender: str, receiver: str, same: Sequence[Lossy]) -> Diagnosis:
     who = name_of(worst.connection, worst.sender)
     return Diagnosis.of(
         "packets-lost",
-        "warn" if any(each.share >= MIN_SHARE for each in same) else "note",
+        "warn" if any(each.share >= MIN_SHARE and not each.may_be_reordered for each in same) else "note",
         f"{sender} to {receiver}",
-        f"The path from {sender} to {receiver} loses packets: {who} had to send data again {counted(count, 'time')} in "
-        f"{duration(last - first)}{same_on(len(same) - 1, 'more connection')}; messages arrive late, since each waits "
-        "for the data before it",
+        f"The path from {sender} to {receiver} loses or reorders packets: data of {who} was sent again, or arrived "
+        f"late, {counted(count, 'time')} in {duration(last - first)}{same_on(len(same) - 1, 'more connection')}; "
+        "messages arrive late, since each waits for the data before it",
         LOSSY_HINT,
-        evidence=(Evidence(each.losses.moment, "data is sent again", each.losses.ref) for each in same[:MAX_EVIDENCE]),
+        evidence=(
+            Evidence(each.losses.moment, "data is sent again, or arrives late", each.losses.ref)
+            for each in same[:MAX_EVIDENCE]
+        ),
         about=(each.connection for each in same),
         count=count,
         last_ns=last,
+        proven=False,
     )
 
 
@@ -250,14 +262,16 @@ TABLE = (
     Rule(
         "packets-lost",
         "warn",
-        "The path loses packets",
-        "Packets from one host to the other were lost on the path. Each loss shows in one of two ways: TCP sent data "
-        "again because no acknowledgment arrived, or data arrived 10 ms or more after later data. All of this data "
-        "was acknowledged within a second.\n"
-        "* Reported for at least eight losses of one side, or for four if at least one segment in eight was lost.\n"
+        "The path loses or reorders packets",
+        "Packets from one host to the other were lost or delayed on the path. Each shows in one of two ways: TCP sent "
+        "data again because no acknowledgment arrived, or data arrived 10 ms or more after later data. All of this "
+        "data was acknowledged within a second.\n"
+        "* Reported for at least eight packets of one side, or for four if they are one segment in eight or more.\n"
+        "* Not proven: TCP also sends data again that only arrives late, after later data.\n"
         "* The programs lose no message. A message that arrives late also delays the messages after it.\n"
         "* The data may have arrived, and only its acknowledgment was lost on the way back.\n"
-        "* A note if less than one segment in twenty was lost, as when a fast sender fills a queue on the path.",
+        "* A note if less than one segment in twenty was lost, as when a fast sender fills a queue on the path. Also "
+        "a note if all of this data arrived within the round trip of the handshake: TCP repairs no loss so soon.",
         "* At least one octet in three is in the capture twice, as in captures on several interfaces.\n"
         "* The receiver acknowledged the missing octets, and no host sent them again: the capture lost them, not the "
         "path.",

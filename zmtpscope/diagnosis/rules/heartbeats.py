@@ -273,7 +273,13 @@ def _closed_for(connection: ObservedConnection, asker: int, closed: int) -> Time
         f"and {who} closed {duration(waited)} later{_before(heartbeats)}",
         evidence,
         proven=interval is None or waited >= interval * A_WHOLE_INTERVAL,
+        hint=WAY_HINT if _is_stuck(connection) else HINT,
     )
+
+
+def _is_stuck(connection: ObservedConnection) -> bool:
+    """Whether TCP sends data again that is not acknowledged: the fault is in the network, and in neither program."""
+    return any(side.last_outage is not None for side in connection.sides)
 
 
 def _handshake_answer(connection: ObservedConnection, asker: int) -> int:
@@ -309,8 +315,8 @@ def _does_not_answer(connection: ObservedConnection, asker: int, knowledge: Know
         f"does not answer the heartbeats of {who}: nothing arrived after the PING in packet {first.moment.packet}, "
         f"for {duration(now - first.moment.ns)} and {counted(len(open_), 'PING')}{gave_up}{_before(heartbeats)}",
         _pings(open_),
-        hint=OPEN_HINT,
-        severity="error" if has_stopped else "warn",
+        hint=WAY_HINT if _is_stuck(connection) else OPEN_HINT,
+        severity="error" if has_stopped else "note" if _is_stuck(connection) else "warn",
     )
 
 

@@ -17,6 +17,9 @@ from zmtpscope.dissect.tcp.stalls import RUNNING, UNSEEN, UNTIL_CLOSE, Intervals
 SHORTEST = 1_000_000_000
 """Shortest outage to report; TCP recovers from a lost packet in less time."""
 
+MIN_RUNNING = 2
+"""Retransmissions that make an outage of less than a second, if it lasts when the capture ends."""
+
 MIN_LOSSES = 4
 """Lost segments of a side that are worth a report; some packets are lost on most networks."""
 
@@ -93,7 +96,12 @@ def running_outage(side: TcpSide, now: int, ordinal: int) -> Outage | None:
     if side.unanswered is None:
         return None
     outage = _outage(side.unanswered, RUNNING, now, ordinal)
-    return outage if outage.duration >= SHORTEST else None
+    return outage if _is_long(outage) else None
+
+
+def _is_long(outage: Outage) -> bool:
+    is_running = outage.until == RUNNING and not outage.acknowledged_before and outage.duration >= AGAIN
+    return outage.duration >= SHORTEST or (is_running and outage.retransmissions >= MIN_RUNNING)
 
 
 def _unanswered(side: TcpSide, peer: TcpSide, at: Arrival) -> Unanswered:
@@ -117,7 +125,7 @@ def _take_answer(sender: TcpSide, again: Unanswered, header: SegmentHeader, at: 
 def _end(side: TcpSide, again: Unanswered, until: str, end: int, decided: int) -> None:
     side.unanswered = None
     outage = _outage(again, until, end, decided)
-    if outage.duration >= SHORTEST:
+    if _is_long(outage):
         if side.outages is None:
             side.outages = Intervals()
         side.outages.add(outage)
