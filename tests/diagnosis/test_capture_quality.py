@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.diagnosis.requesting_traffic import Asker
 from tests.diagnosis.telling import told
-from tests.dissect.test_zre_network import one_sided
+from tests.dissect.test_zre_network import Parts, one_sided, unanswered
 from tests.peer_octets import message
 from tests.traffic import Capture, together
 from zmtpscope.diagnosis import derivation
@@ -64,8 +65,11 @@ def test_facts_without_room_are_counted(captures: Path, monkeypatch: pytest.Monk
     assert "connections left out, the oldest first" in told(path)["limits-reached"].text
 
 
+@pytest.mark.parametrize(("node", "id_"), [(one_sided, "ZRE-12"), (unanswered, "ZRE-11")])
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_a_zre_node_whose_connection_the_capture_may_lack_is_not_accused(is_whole: bool) -> None:
+def test_a_zre_node_whose_connection_the_capture_may_lack_is_not_accused(
+    is_whole: bool, node: Callable[[], Parts], id_: str
+) -> None:
     other = Asker(("PUSH", "PULL"))
     for body in (b"a", b"b", b"c"):
         other.send(0, message(body))
@@ -73,8 +77,8 @@ def test_a_zre_node_whose_connection_the_capture_may_lack_is_not_accused(is_whol
     if not is_whole:
         del other.packets[-3]
     found = derivation.Derivation()
-    packets = together(*one_sided(), other)
+    packets = together(*node(), other)
     for batch in Analyser(Options(payloads=Registry())).run(Capture(packets, 7)):
         found.feed(batch)
     texts = [each.diagnosis.text for each in diagnose(found.knowledge())]
-    assert any("(ZRE-12)" in each for each in texts) == is_whole
+    assert any(f"({id_})" in each for each in texts) == is_whole

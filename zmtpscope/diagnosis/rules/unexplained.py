@@ -27,8 +27,8 @@ MIN_WAIT = 10 * SECOND // 1000
 ACCEPTED = frozenset({"ZMTP3X-META-11", "REQREP-02"})
 """Violations that libzmq and all known peers accept, so they are notes."""
 
-ABSENT = frozenset({"ZRE-12", "ZMTP3X-META-15"})
-"""Findings about a connection, or an end, that does not exist: an incomplete capture may lack it."""
+ABSENT = frozenset({"ZRE-11", "ZRE-12", "ZRE-21", "ZMTP3X-META-15"})
+"""Findings about an answer, a connection or an end that does not exist: an incomplete capture may lack it."""
 
 LEFT = frozenset({"NULL-08", "PLAIN-09"})
 """Findings about a side that closes in the handshake: once only, its program may just have exited."""
