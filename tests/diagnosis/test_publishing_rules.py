@@ -244,6 +244,17 @@ def test_a_sub_that_had_time_to_subscribe_is_reported(types: str, waits: int, to
     assert len(diagnosed(mute, rule=NONE)) == told
 
 
+def test_an_xsub_that_sends_its_topic_as_an_ordinary_message_did_not_subscribe() -> None:
+    mute = Subscriber(2, 0, types=("XSUB", "XPUB"))
+    mute.old_style(b"prices")
+    mute.at(3000)
+    mute.acknowledge(0)
+    (diagnosis,) = diagnosed(mute, rule=NONE)
+    assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
+    assert diagnosis.text.endswith("never subscribed: it gets nothing; it sent an ordinary message instead")
+    assert diagnosis.hint.startswith("a subscription is a message that begins with the octet 01")
+
+
 @pytest.mark.parametrize(("host", "severity"), [(2, "note"), (3, "warn")])
 def test_a_sub_without_subscriptions_beside_others_of_its_host_may_be_intended(host: int, severity: str) -> None:
     mute = Subscriber(2, 0)

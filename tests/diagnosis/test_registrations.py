@@ -38,6 +38,31 @@ def test_a_client_that_does_not_register_again_is_named() -> None:
     )
 
 
+def answering(*, at: float, registers: bool) -> Talk:
+    """A DEALER that sends nothing but its registration and results."""
+    talk = Talk(int(at), at=at).handshake("DEALER", "ROUTER", "w1")
+    return talk.message(CLIENT, b"REGISTER w1") if registers else talk
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_workers_that_only_answer_are_not_registered_again_if_a_client_waits(waits: bool) -> None:
+    old, new = answering(at=0, registers=True), answering(at=5, registers=False).wait(12)
+    for _ in range(10):
+        old.message(SERVER, b"JOB").message(CLIENT, b"DONE").wait(0.3)
+    client = Talk(60, at=1, client=3, port=5556).handshake("REQ", "ROUTER")
+    for _ in range(5):
+        client.multipart(CLIENT, b"", b"job").multipart(SERVER, b"", b"done").wait(0.3)
+    client.wait(6)
+    if waits:
+        client.multipart(CLIENT, b"", b"job")
+    client.wait(9).command(CLIENT, "PING")
+    found = told_of(old.close(SERVER), new.command(CLIENT, "PING"), client)
+    assert (RULE in found) is waits
+    if waits:
+        assert (found[RULE].severity, found[RULE].certainty) == ("warn", "likely")
+        assert found[RULE].text.endswith("; REQ 10.0.0.3 waits for a reply of ROUTER 10.0.0.1:5556")
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

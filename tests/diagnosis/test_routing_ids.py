@@ -151,6 +151,27 @@ def test_a_client_with_messages_of_other_sizes_is_a_note() -> None:
     assert told_of(*talks)[UNANSWERED].severity == "note"
 
 
+def caller(number: int, service: bytes, *, answered: bool) -> Talk:
+    """A DEALER calls a service by name and id, every half second."""
+    talk = Talk(number, at=number * 0.1).handshake("DEALER", "ROUTER")
+    for call in range(12):
+        talk.multipart(CLIENT, service, b"id-%d" % call, b"picture")
+        if answered:
+            talk.multipart(SERVER, b"id-%d" % call, b"done")
+        talk.wait(0.5)
+    return talk
+
+
+def test_calls_of_a_service_without_worker_are_named() -> None:
+    (diagnosis,) = told_of(caller(0, b"shrink", answered=False), caller(1, b"resize", answered=True)).values()
+    assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == (UNANSWERED, "warn", "likely")
+    assert diagnosis.text == (
+        "ROUTER 10.0.0.1:5555 sends nothing to DEALER 10.0.0.2:40000, from which 12 messages came, although it answers "
+        "each message of DEALER 10.0.0.2:40001"
+    )
+    assert diagnosis.hint.startswith("check whether a worker of the ROUTER serves what this client requests")
+
+
 def test_a_client_whose_old_connection_a_router_still_has_is_ignored() -> None:
     old, new = panel(0, client=2, answered=True, times=5).reset(SERVER), panel(30, client=2, answered=False)
     diagnosis = told_of(old, new)[UNANSWERED]

@@ -381,6 +381,12 @@ def test_a_router_that_answered_in_turns_and_leaves_the_last_message_unanswered_
     assert "for 7.5 s, though DEALER 10.0.0.2 sent 1 message since" in text
 
 
+def test_a_server_that_leaves_the_last_message_of_a_client_unanswered_is_a_note() -> None:
+    ((severity, text),) = told(Worker(types=("CLIENT", "SERVER")).beat(10).asks(1).idles(6000))
+    assert severity == "note"
+    assert text.startswith("SERVER 10.0.0.1:5555 sent nothing after packet ")
+
+
 @pytest.mark.parametrize(
     "worker",
     [Worker().beat(10).asks(1).idles(2000), Worker().beat(4).asks(1).idles(6000), Worker().calls(40).asks(1)],

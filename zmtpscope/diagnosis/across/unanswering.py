@@ -20,6 +20,9 @@ from zmtpscope.records import SECOND
 from zmtpscope.words import counted
 from zmtpscope.zmtp.socket_types import ROUTING
 
+ANSWERING = ROUTING | {"CLIENT", "SERVER"}
+"""Socket types whose listener may answer each message."""
+
 MIN_SILENCE = 3 * SECOND
 
 MIN_LASTED = 2 * SECOND
@@ -215,7 +218,7 @@ def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
 
 
 def last_unanswered(connection: ObservedConnection, side: int, until: int) -> Unanswered | None:
-    """Find a listening ROUTER or DEALER that answered each message, or each one of a kind, except the last ones.
+    """Find a listening ROUTER, DEALER or SERVER that answered each message, or each one of a kind, except the last ones.
 
     Returns None if it is not silent until `until` (ns). The severity is a note: a worker that has returned its result
     waits for its broker in the same way.
@@ -223,7 +226,7 @@ def last_unanswered(connection: ObservedConnection, side: int, until: int) -> Un
     exchange = _exchange(connection, side, until, OneWay(connection, 1 - side))
     if exchange is None or side != connection.listener or _begins_exchanges(exchange):
         return None
-    if not all(each.socket_type in ROUTING for each in connection.sides) or connection.requests is not None:
+    if not all(each.socket_type in ANSWERING for each in connection.sides) or connection.requests is not None:
         return None
     own, other, expected = exchange.own, exchange.other, exchange.expected
     missed = other.since(own.last.ns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from zmtpscope.diagnosis.across.deliveries import Delivery, Missed, deliveries, got_most
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
@@ -11,6 +11,7 @@ from zmtpscope.diagnosis.across.publishers import Publisher, Subscriber, places_
 from zmtpscope.diagnosis.across.resubscribing import had_time_to_subscribe, may_be_another_program, not_made_again
 from zmtpscope.diagnosis.across.words import duration, name_of, names_of, of_topics, topic_name
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, MissedMessages, Rule
+from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedSubscription
 from zmtpscope.diagnosis.observers.subscriptions import delay_of, ref_of_subscription
@@ -258,19 +259,20 @@ def _missed_since(
     return max(messages.values(), default=0)
 
 
+BY_HAND = (
+    "a subscription is a message that begins with the octet 01, before the topic (or the SUBSCRIBE command of 3.1): "
+    "correct the implementation that the program uses"
+)
+
 SUBSCRIBE_OR_JOIN = {
     "SUB": ("subscribed", 'let the program subscribe, to "" for everything; a new SUB has no subscription'),
+    "XSUB": ("subscribed", BY_HAND),
     "DISH": ("joined a group", "let the program join the groups that it wants; a new DISH has joined none"),
 }
 """The missing action in the past tense, and the hint, by socket type."""
 
 
 OF_SUBSCRIBER = "ZMTP-SUB-07"
-
-BY_HAND = (
-    "a subscription is a message that begins with the octet 01, before the topic (or the SUBSCRIBE command of 3.1): "
-    "correct the implementation that the program uses"
-)
 
 # -- not at all --------------------------------------------------------------------------------------------------------
 
@@ -281,6 +283,7 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
             each
             for each in publisher.subscribers
             if each.socket_type in SUBSCRIBE_OR_JOIN and each.is_filtered and not each.subscriptions
+            if each.socket_type != "XSUB" or _ordinary(each) is not None
         )
         found = grouped((each.name, each) for each in mute if had_time_to_subscribe(each, knowledge))
         hosts = {each.ip for each in publisher.subscribers if each.subscriptions}
@@ -288,10 +291,10 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
             first = own[0]
             end = knowledge.last_ns if first.connection.is_open else first.connection.last_ns
             ready = max(side.ready for side in first.connection.sides if side.ready is not None)
-            message = first.connection.finding(OF_SUBSCRIBER)
+            message = _ordinary(first)
             yield Diagnosis.of(
                 "no-subscription",
-                "note" if first.ip in hosts or _uses_others(first.connection, knowledge) else "warn",
+                "note" if message is None and _may_need_none(first, hosts, knowledge) else "warn",
                 f"{name} at {publisher.name}",
                 f"{_name(first)} was connected to {publisher_name(first)} for {duration(end - ready.ns)} and never "
                 f"{SUBSCRIBE_OR_JOIN[first.socket_type or ''][0]}: it gets nothing"
@@ -299,12 +302,27 @@ def _none(knowledge: Knowledge) -> Iterator[Diagnosis]:
                 SUBSCRIBE_OR_JOIN[first.socket_type or ""][1] if message is None else BY_HAND,
                 evidence=(
                     Evidence(ready, "the handshake was complete", first.connection.ref),
-                    *(() if message is None else (Evidence(message.moment, "the message", message.ref),)),
+                    *(() if message is None else (Evidence(message, "the message", first.connection.ref),)),
                 ),
                 about=own,
                 explains=(OF_SUBSCRIBER,),
                 last_ns=own[-1].connection.last_ns,
+                proven=first.socket_type != "XSUB",
             )
+
+
+def _ordinary(subscriber: Subscriber) -> Moment | None:
+    """Return when a subscriber sent an ordinary message; for an XSUB, when it sent the last one."""
+    connection, sent = subscriber.connection, subscriber.connection.sides[subscriber.side].rhythm
+    if subscriber.socket_type == "XSUB":
+        return None if sent is None else sent.last
+    finding = connection.finding(OF_SUBSCRIBER)
+    return None if finding is None else finding.moment
+
+
+def _may_need_none(subscriber: Subscriber, hosts: Container[str], knowledge: Knowledge) -> bool:
+    """Whether a library may have opened the socket for a program that needs no subscription."""
+    return subscriber.ip in hosts or _uses_others(subscriber.connection, knowledge)
 
 
 def _uses_others(connection: ObservedConnection, knowledge: Knowledge) -> bool:
@@ -374,8 +392,8 @@ TABLE = (
         "warn",
         "A SUB never subscribes, or a DISH never joins a group",
         "A SUB sent no subscription, or a DISH no JOIN, for at least a second after its handshake, so it receives "
-        "nothing. The whole connection was captured. An XSUB is not reported: without subscribers of its own it "
-        "subscribes to nothing.\n"
+        "nothing. The whole connection was captured. An XSUB is reported only if it sent an "
+        "ordinary message, and then not as proven: without subscribers of its own it subscribes to nothing.\n"
         "* A note if another SUB of the same address subscribes at the endpoint.\n"
         "* A note if the same address connected within a second to another program of the publisher's host, which "
         "answers it: a library may open a SUB for programs that need none.",

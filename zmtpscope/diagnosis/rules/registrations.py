@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
+from zmtpscope.diagnosis.across.hanging import Hanging, hanging
 from zmtpscope.diagnosis.across.knowledge import Knowledge
 from zmtpscope.diagnosis.across.words import client_name, duration, same_on, server_name, shown
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
@@ -47,47 +48,63 @@ def _not_registered(knowledge: Knowledge) -> Iterator[Diagnosis]:
         returned
         for same in knowledge.by_client.values()
         for before, after in pairwise(same)
-        if _is_unregistered(returned := Returned(before, after, end_of(after, knowledge.last_ns)))
+        if _is_unregistered(returned := Returned(before, after, end_of(after, knowledge.last_ns)), knowledge)
     )
     for same in grouped((each.before.endpoint, each) for each in found).values():
         first = same[0]
         router, client = server_name(first.after), client_name(first.after)
+        waiting = _waiting_since(first, knowledge)
+        meanwhile = f"; {waiting[0].asker} waits for a reply of {waiting[0].asked}" if waiting else ""
         yield Diagnosis.of(
             NOT_REGISTERED,
-            "note",
+            "warn" if waiting else "note",
             client,
             f'{client} connected again after {router} had closed its connection, and did not send "'
             f'{shown(to_text(first.first))}" as its first message again: {router} sent nothing to it for '
-            f"{duration(first.until - first.after.start.ns)}{same_on(len(same) - 1)}",
+            f"{duration(first.until - first.after.start.ns)}{same_on(len(same) - 1)}{meanwhile}",
             "ZeroMQ reconnects without notice to the program: let the program register again when it gets no message "
             "for a while, or when a socket monitor reports the new connection",
             evidence=(
                 Evidence(each.after.start, "the new connection begins", each.after.ref) for each in same[:MAX_EVIDENCE]
             ),
-            about=(connection for each in same for connection in (each.before, each.after)),
+            about=(*(connection for each in same for connection in (each.before, each.after)), *waiting),
             last_ns=max(each.until for each in same),
             proven=False,
         )
 
 
-def _is_unregistered(returned: Returned) -> bool:
+def _waiting_since(returned: Returned, knowledge: Knowledge) -> list[Hanging]:
+    """Return the requests to programs of the ROUTER's host that have no reply since the client reconnected."""
+    host, since = returned.after.endpoint[0], returned.after.start.ns
+    return [
+        each
+        for each in hanging(knowledge)
+        if each.connection.endpoint[0] == host and each.oldest.ns >= since and each.waited >= MIN_WAIT
+    ]
+
+
+def _is_unregistered(returned: Returned, knowledge: Knowledge) -> bool:
     """Whether a client did not repeat, on its new connection, the first message of the old one, which it sent only once
     there."""
     before, after, until = returned
     if not all(each.server.socket_type == "ROUTER" and each.is_whole and is_agreed(each) for each in (before, after)):
         return False
     ending, got, sent = ending_of(before), before.server.rhythm, after.client.rhythm
-    if ending is None or ending.side != before.listener or got is None or sent is None:
+    if ending is None or ending.side != before.listener or got is None:
         return False
     is_next = 0 <= after.start.ns - ending.moment.ns <= RECONNECT
     is_silent = after.server.rhythm is None and after.client.last_outage is None
-    is_long = until - sent.first_ns >= max(MIN_WAIT, MANY_PAUSES * got.longest_ns)
-    is_many = got.count >= MIN_GOT and sent.count >= MIN_SENT
+    since = after.start.ns if sent is None else sent.first_ns
+    is_long = until - since >= max(MIN_WAIT, MANY_PAUSES * got.longest_ns)
     kinds, own = before.client.kinds, after.client.kinds
-    if kinds is None or own is None or kinds.are_many or not (is_next and is_silent and is_long and is_many):
+    if kinds is None or kinds.are_many or got.count < MIN_GOT or not (is_next and is_silent and is_long):
         return False
     times, _ = kinds.counts.get(kinds.first, (0, 0))
-    return bool(kinds.first) and times == 1 and own.first != kinds.first
+    if not kinds.first or times != 1:
+        return False
+    if sent is None:  # it only answers, so only somebody who waits shows that there is work
+        return bool(_waiting_since(returned, knowledge))
+    return own is not None and sent.count >= MIN_SENT and own.first != kinds.first
 
 
 TABLE = (
@@ -97,13 +114,15 @@ TABLE = (
         "A client does not register again at a ROUTER that was restarted",
         "A ROUTER closed the connection of a client to which it had sent at least eight messages. The client "
         "reconnected within a minute and sent at least three messages, but not its first message of the old "
-        "connection, which it had sent only once there. That message was probably its registration. Since then the "
+        "connection, which it had sent only once there. That message was probably its registration. Or the client "
+        "sent nothing, and a request to a program of the ROUTER's host has no reply since. Since then the "
         "ROUTER sent it nothing for 5 s, and for five times its longest earlier pause. Two messages count as equal if "
-        "they begin with the same command. Not proven: the ROUTER may have nothing to send.",
+        "they begin with the same command. Not proven: the ROUTER may have nothing to send.\n"
+        "* A warning if such a request waits.",
         "* The ROUTER sends anything on the new connection.\n"
         "* The client begins the new connection with the same command, or repeated that command on the old one.\n"
         "* The client closed the old connection itself.",
         _not_registered,
-        ("fell-silent", "client-unanswered"),
+        ("fell-silent", "client-unanswered", "request-unanswered"),
     ),
 )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, same_on, server_name, zre_node
+from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, names_of, same_on, server_name, zre_node
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
@@ -147,6 +147,10 @@ UNKNOWN_ID = (
     "octet, with the client's; ZMQ_ROUTER_MANDATORY turns the drop into an error"
 )
 
+NOT_SERVED = (
+    "check whether a worker of the ROUTER serves what this client requests, and the ROUTER's log for rejected messages"
+)
+
 
 def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
     yield from _nobody_answered(knowledge)
@@ -161,12 +165,12 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
         if not left_out or len(left_out) > len(served):
             continue  # the ROUTER answers some kinds of clients, and others never
         first = left_out[0]
-        name, client = server_name(first), client_name(first)
-        rhythm = first.client.rhythm
+        client, answered = names_of(*((each, 1 - each.listener) for each in (first, served[0])))
+        name, rhythm = server_name(first), first.client.rhythm
         count = 0 if rhythm is None else rhythm.count
         earlier = next((each for each in served if _is_same_identity(each, first)), None)
         if earlier is None:
-            what = f", although it answers each message of {client_name(served[0])}"
+            what = f", although it answers each message of {answered}"
         else:
             what = ", as if it still had the earlier connection of that identity and had missed its end"
         yield Diagnosis.of(
@@ -176,7 +180,7 @@ def _client_unanswered(knowledge: Knowledge) -> Iterator[Diagnosis]:
             else "note",
             f"{name} at {address(endpoint)}",
             f"{name} sends nothing to {client}, from which {count} messages came{what}{same_on(len(left_out) - 1)}",
-            UNKNOWN_ID if earlier is None else TAKEN_ID,
+            TAKEN_ID if earlier is not None else UNKNOWN_ID if first.client.identity else NOT_SERVED,
             evidence=(Evidence(each.start, "the connection begins", each.ref) for each in left_out[:MAX_EVIDENCE]),
             about=left_out,
             proven=False,
@@ -247,7 +251,7 @@ def _is_same_identity(earlier: ObservedConnection, later: ObservedConnection) ->
 def _asks(connection: ObservedConnection) -> bool:
     """Whether a connecting DEALER sent several messages to a listening ROUTER."""
     server, client = connection.server, connection.client
-    if (client.socket_type, server.socket_type) != ("DEALER", "ROUTER") or client.calls is not None:
+    if (client.socket_type, server.socket_type) != ("DEALER", "ROUTER") or client.pending_calls:
         return False
     is_asking = client.rhythm is not None and client.rhythm.count >= MIN_ASKED
     return is_asking and connection.is_whole and is_agreed(connection)
