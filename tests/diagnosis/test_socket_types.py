@@ -151,6 +151,14 @@ def test_the_newer_one_of_two_with_one_identity_may_take_over() -> None:
         "the newer one took over (ZMQ_ROUTER_HANDOVER), and 10.0.0.2:40000 gets nothing since"
     )
     assert "ZMQ_ROUTER_HANDOVER" not in diagnosis.hint
+    assert diagnosis.severity == "warn"
+
+
+def test_a_client_that_is_replaced_and_then_leaves_quietly_is_a_note() -> None:
+    first = Talk(0, at=0).handshake("DEALER", "ROUTER", "worker-1").message(CLIENT, b"a").message(SERVER, b"b").wait(3)
+    second = Talk(1, at=1, client=3).handshake("DEALER", "ROUTER", "worker-1")
+    second.message(CLIENT, b"a").message(SERVER, b"b").wait(5)
+    assert told_of(first.close(), second.close())["identity-collision"].severity == "note"
 
 
 def test_a_router_that_missed_the_end_of_a_connection_is_named() -> None:

@@ -8,6 +8,7 @@ from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
+from zmtpscope.diagnosis.across.endings import ending_of
 from zmtpscope.diagnosis.across.handshakes import closes_before_ready, rejects_type
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.words import address, duration, name_of, repeated, server_name, shown
@@ -182,7 +183,7 @@ def _identity_collision(knowledge: Knowledge) -> Iterator[Diagnosis]:
             hint += "; ZMQ_ROUTER_HANDOVER lets the newer one take over"
         yield Diagnosis.of(
             "identity-collision",
-            "error" if ignored else "warn",
+            "error" if ignored else "note" if replaced is not None and _left_for_good(replaced, same) else "warn",
             f"{identity} at {address(endpoint)}",
             text + _repeated(met),
             hint,
@@ -241,6 +242,9 @@ def _who_has(same: list[ObservedConnection]) -> str:
     )
 
 
+FEW = 2
+"""Connections with one identity, if the client was replaced once."""
+
 MIN_ASKED = 3
 """A client that sent fewer messages may still get an answer."""
 
@@ -279,6 +283,15 @@ def _replaced(same: list[ObservedConnection]) -> ObservedConnection | None:
 
 def _who_took_over(replaced: ObservedConnection) -> str:
     return f"the newer one took over (ZMQ_ROUTER_HANDOVER), and {_host_and_port(replaced)} gets nothing since"
+
+
+def _left_for_good(replaced: ObservedConnection, same: list[ObservedConnection]) -> bool:
+    """Whether a replaced client sent nothing more, closed its connection and did not return: the newer one was started
+    to replace it."""
+    ending, sent = ending_of(replaced), replaced.client.rhythm
+    if ending is None or ending.side == replaced.listener or sent is None or len(same) != FEW:
+        return False
+    return sent.last.ns < same[-1].start.ns < ending.moment.ns
 
 
 def _sent_and_got(connection: ObservedConnection) -> tuple[int, int]:
@@ -338,6 +351,7 @@ TABLE = (
         "Two clients use one identity",
         "Two clients announced the same identity to one ROUTER, on two connections that were open at the same time.\n"
         "* An error if one client sent at least three messages and received none, while the other received some.\n"
+        "* A note if the newer client took over, and the older one sent nothing more and left for good.\n"
         "* Not proven if the earlier connection has no packets since the later one opened: it may have ended.\n"
         "A client that reconnects before its old connection is closed looks the same. If data on the old connection "
         "is no longer acknowledged, it is certain: the ROUTER has not noticed that the connection ended.",
