@@ -54,6 +54,27 @@ def test_endpoints_that_are_left_one_after_the_other_are_distinguished() -> None
     assert len(texts(subscriber(5555), subscriber(5556, lasts=900), goes_on())) == 2
 
 
+def restarted_twice(*ports: int) -> list[Asker]:
+    """Two lives of a process that listens at these ports, 1 s apart."""
+    talks = [subscriber(port) for port in ports]
+    for port in ports:
+        again = Asker(("SUB", "PUB"), 2, at=1000 + port % 1000, port=port)
+        again.send(1, message(b"weather"))
+        again.pause(100)
+        leave(again)
+        talks.append(again)
+    return talks
+
+
+def test_endpoints_that_are_left_at_the_same_moments_are_one_diagnosis() -> None:
+    (text,) = texts(*restarted_twice(5555, 5556, 5557), goes_on(9000))
+    assert text.startswith("10.0.0.1 left 3 endpoints within 2 ms, 2 times in 1 s: PUB :5555, PUB :5556, PUB :5557; 6")
+
+
+def test_an_endpoint_that_is_left_less_often_belongs_to_another_process() -> None:
+    assert len(texts(*restarted_twice(5555, 5556), subscriber(5557), goes_on(9000))) == 2
+
+
 def test_one_endpoint_is_named_with_its_clients() -> None:
     assert texts(subscriber(5555), goes_on()) == [
         "PUB 10.0.0.1:5555 closes its connection with SUB 10.0.0.2; no client reconnected"

@@ -218,7 +218,7 @@ def _since(own: ObservedRhythm, other: ObservedRhythm) -> tuple[int, int]:
 
 
 def last_unanswered(connection: ObservedConnection, side: int, until: int) -> Unanswered | None:
-    """Find a listening ROUTER, DEALER or SERVER that answered each message, or each one of a kind, except the last ones.
+    """Find a listening ROUTER, DEALER or SERVER that answered each message, or each of a kind, except the last ones.
 
     Returns None if it is not silent until `until` (ns). The severity is a note: a worker that has returned its result
     waits for its broker in the same way.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.disconnects import CUT_OFF, FOR_EVER, Disconnect, ended, passing
 from zmtpscope.diagnosis.across.endings import was_told_to_exit
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.words import client_name, duration, steady
+from zmtpscope.diagnosis.across.words import client_name, duration, repeated, steady
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence
 from zmtpscope.diagnosis.observers.observed import Endpoint
 from zmtpscope.diagnosis.rules.connection_attempts import MIN_OUTAGE
@@ -88,22 +89,40 @@ def served_until(knowledge: Knowledge) -> dict[Endpoint, int]:
 
 
 def of_processes(left: Sequence[Sequence[Disconnect]]) -> Iterator[list[Sequence[Disconnect]]]:
-    """Group peers that left at the same time on one host, because their process ended. `left` contains the ends of each
-    peer's connections, in order of time."""
-    at_once = []
+    """Group departures by process: endpoints of a host that were left at the same moments.
+
+    `left` are the departures of each peer, in order of time.
+    """
+    of_listeners = []
     for departures in left:
-        is_once = ended(departures[-1]) - ended(departures[0]) < TOGETHER_NS
-        if is_once and all(each.by_listener and each.replaced_ns is None for each in departures):
-            at_once.append(departures)
+        is_at_once = all(times[-1] - times[0] < TOGETHER_NS for times in _moments(departures))
+        if is_at_once and all(each.by_listener and each.replaced_ns is None for each in departures):
+            of_listeners.append(departures)
         else:
             yield [departures]
-    for same in grouped((each[0].connection.endpoint[0], each) for each in at_once).values():
-        yield from divided_at_pauses(same, _began, TOGETHER_NS)
+    often = grouped(((each[0].connection.endpoint[0], len(_moments(each))), each) for each in of_listeners)
+    for same in often.values():
+        for at_once in divided_at_pauses(same, _began, TOGETHER_NS):
+            are_together = [_are_together(each, at_once[0]) for each in at_once]
+            yield [*compress(at_once, are_together)]
+            yield from ([each] for each, is_one in zip(at_once, are_together, strict=True) if not is_one)
+
+
+def _moments(departures: Sequence[Disconnect]) -> list[list[int]]:
+    """Return the times (ns) at which connections ended, one list for each moment."""
+    return [*divided_at_pauses(map(ended, departures), int, TOGETHER_NS)]
+
+
+def _are_together(one: Sequence[Disconnect], other: Sequence[Disconnect]) -> bool:
+    """Whether two endpoints of one host were left at the same moments, equally often."""
+    pairs = zip(_moments(one)[1:], _moments(other)[1:], strict=True)
+    return all(abs(own[0] - others[0]) <= TOGETHER_NS for own, others in pairs)
 
 
 def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
     departures = sorted((each for of_endpoint in left for each in of_endpoint), key=ended)
-    first, last = departures[0], departures[-1]
+    first, last, moments = departures[0], departures[-1], _moments(departures)
+    took = moments[0][-1] - moments[0][0]
     host = first.connection.endpoint[0]
     names = [_name(of_endpoint[0]) for of_endpoint in left]
     waiting = sum(each.connection.requests.waiting_count for each in departures if each.connection.requests is not None)
@@ -113,7 +132,7 @@ def process_ended(left: Sequence[Sequence[Disconnect]], now: int) -> Diagnosis:
         "peer-departed",
         "warn" if after.is_outage else "note",
         f"{host} at {counted(len(left), 'endpoint')}",
-        f"{host} left {len(left)} endpoints within {duration(last.ending.moment.ns - first.ending.moment.ns)}: "
+        f"{host} left {len(left)} endpoints within {duration(took)}{repeated([time for time, *_ in moments])}: "
         f"{listed(names, MAX_NAMED)}; {counted(len(departures), 'connection')} ended{requests}{after.text}",
         "the process that listened at all of these exited or was killed: check its log around that time",
         evidence=(

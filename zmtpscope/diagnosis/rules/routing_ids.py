@@ -9,7 +9,16 @@ from typing import NamedTuple
 
 from zmtpscope.diagnosis.across.endings import end_of, ending_of, is_agreed
 from zmtpscope.diagnosis.across.knowledge import Knowledge, once
-from zmtpscope.diagnosis.across.words import address, client_name, duration, name_of, names_of, same_on, server_name, zre_node
+from zmtpscope.diagnosis.across.words import (
+    address,
+    client_name,
+    duration,
+    name_of,
+    names_of,
+    same_on,
+    server_name,
+    zre_node,
+)
 from zmtpscope.diagnosis.diagnosis import MAX_EVIDENCE, Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.observers.observed import Endpoint, Ends, ObservedConnection
 from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
