@@ -475,6 +475,28 @@ def test_a_pause_with_few_requests_is_not_reported(worker: Worker) -> None:
     assert diagnosed(worker, rule="paused") == []
 
 
+def publishes(before: int, pause: int) -> Asker:
+    """A PUB of the same host that sends a beat every half second, pauses, and continues."""
+    beats = Asker(("SUB", "PUB"), 3, port=5557)
+    for times, rest in ((before, pause), (8, 0)):
+        for _ in range(times):
+            beats.send(1, message(b"beat"))
+            beats.pause(499)
+        beats.pause(rest)
+    return beats
+
+
+@pytest.mark.parametrize(("before", "pause", "found"), [(10, 8000, 1), (2, 8000, 0), (10, 0, 0)])
+def test_a_blocked_program_is_silent_on_all_its_sockets(before: int, pause: int, found: int) -> None:
+    served = Served()
+    served.beat(10)
+    diagnoses = diagnosed(served.waits(1, every=8000).continues(), publishes(before, pause), rule="paused")
+    assert len(diagnoses) == found
+    for each in diagnoses:
+        assert "though DEALER 10.0.0.2 sent 1 message meanwhile" in each.text
+        assert each.text.endswith("; PUB 10.0.0.1:5557 sent nothing at that time, too")
+
+
 def test_late_delivery_by_tcp_is_no_pause() -> None:
     served = Served()
     served.beat(10).send(0, message(b"request"))

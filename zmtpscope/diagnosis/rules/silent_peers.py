@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from zmtpscope.diagnosis.across.endings import is_agreed
 from zmtpscope.diagnosis.across.gone_workers import ended_at, left_at
-from zmtpscope.diagnosis.across.knowledge import Knowledge
+from zmtpscope.diagnosis.across.knowledge import Knowledge, once
 from zmtpscope.diagnosis.across.silent_sides import MAX_COMPARED, Silence, silences
 from zmtpscope.diagnosis.across.unanswering import (
     LARGEST_SHARE,
@@ -23,6 +23,7 @@ from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
 from zmtpscope.words import counted
+from zmtpscope.zmtp.socket_types import PUBLISHERS
 
 FELL_SILENT = "fell-silent"
 
@@ -171,20 +172,23 @@ BURST = 4
 
 def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
     """Make one diagnosis for each listening peer that paused and then continued."""
-    paused = (each for each in knowledge.connections if each.is_whole and is_agreed(each) and _has_paused(each))
+    whole = (each for each in knowledge.connections if each.is_whole and is_agreed(each))
+    paused = (each for each in whole if _has_paused(each, knowledge))
     for same in grouped((each.endpoint, each) for each in paused).values():
         first = same[0]
         rhythm, name = first.server.rhythm, server_name(first)
         if rhythm is None or rhythm.longest_from is None:
             continue
-        several = f"{rhythm.asked} messages" if rhythm.asked < MAX_RECENT else f"{rhythm.asked} messages and more"
+        several = counted(rhythm.asked, "message") + (" and more" if rhythm.asked >= MAX_RECENT else "")
+        beside = _publisher_paused(first, knowledge)
+        too = "" if beside is None else f"; {server_name(beside)} sent nothing at that time, too"
         yield Diagnosis.of(
             PAUSED,
             "note",
             name,
             f"{name} sent nothing for {duration(rhythm.longest_ns)} after packet {rhythm.longest_from.packet}, "
             f"though {client_name(first)} sent {several} meanwhile; its next longest pause was "
-            f"{duration(rhythm.second_ns)}{same_on(len(same) - 1)}",
+            f"{duration(rhythm.second_ns)}{same_on(len(same) - 1)}{too}",
             "check what that program did meanwhile: it was stopped, blocked in a call, or busy",
             evidence=(Evidence(rhythm.longest_from, "its last message before"),),
             about=same,
@@ -193,19 +197,58 @@ def _paused(knowledge: Knowledge) -> Iterator[Diagnosis]:
         )
 
 
-def _has_paused(connection: ObservedConnection) -> bool:
-    """Whether a listener that answers about every message once left several unanswered for a long time."""
+def _has_paused(connection: ObservedConnection, knowledge: Knowledge) -> bool:
+    """Whether a listener that answers about every message once left some unanswered for a long time.
+
+    Several, or one while a publisher of its host paused, too.
+    """
     own, other = connection.server.rhythm, connection.client.rhythm
     if own is None or other is None or own.opens(other):
         return False
-    if own.count < MIN_MESSAGES or own.count * LARGEST_SHARE < other.count:
+    if own.count < MIN_MESSAGES or own.count * LARGEST_SHARE < other.count or not _is_long_pause(connection):
         return False
-    is_long = own.longest_ns >= max(MIN_SILENCE, MANY_PAUSES * own.second_ns)
     if own.asked_for_ns * other.count * BURST < own.asked * other.lasted_ns:
         return False  # they came at once after an outage
+    is_several = own.asked >= MIN_UNANSWERED
+    return is_several or (bool(own.asked) and _publisher_paused(connection, knowledge) is not None)
+
+
+def _is_long_pause(connection: ObservedConnection) -> bool:
+    """Whether a listener once sent nothing for far longer than usual, although it could send."""
+    own = connection.server.rhythm
     is_stalled = bool(connection.server.stalls)
     is_cut_off = any(outage.retransmissions for side in connection.sides for outage in side.outages)
-    return is_long and own.asked >= MIN_UNANSWERED and not (is_stalled or is_cut_off)
+    is_long = own is not None and own.longest_ns >= max(MIN_SILENCE, MANY_PAUSES * own.second_ns)
+    return is_long and not (is_stalled or is_cut_off)
+
+
+@once
+def _paused_publishers(knowledge: Knowledge) -> dict[str, list[ObservedConnection]]:
+    """Return connections of listening publishers with a long pause between regular messages, by host."""
+    return grouped(
+        (each.server.ip, each)
+        for each in knowledge.connections
+        if each.server.socket_type in PUBLISHERS and each.is_whole and each.server.rhythm is not None
+        if each.server.rhythm.count >= MIN_MESSAGES and _is_long_pause(each)
+    )
+
+
+def _publisher_paused(connection: ObservedConnection, knowledge: Knowledge) -> ObservedConnection | None:
+    """Return the connection of a publisher of the listener's host that paused at the same time, or None."""
+    start, end = _longest_pause(connection)
+    for each in _paused_publishers(knowledge).get(connection.server.ip, ())[:MAX_COMPARED]:
+        since, until = _longest_pause(each)
+        if abs(start - since) <= SECOND and abs(end - until) <= SECOND and each.endpoint != connection.endpoint:
+            return each
+    return None
+
+
+def _longest_pause(connection: ObservedConnection) -> tuple[int, int]:
+    """Return start and end (ns) of the longest pause of a listener."""
+    rhythm = connection.server.rhythm
+    if rhythm is None or rhythm.longest_from is None:
+        return 0, 0
+    return rhythm.longest_from.ns, rhythm.longest_from.ns + rhythm.longest_ns
 
 
 TABLE = (
@@ -252,7 +295,8 @@ TABLE = (
         "note",
         "A peer that answers sent nothing for a while, then continued",
         "A listener used to send about one message for each message that it received. Once it sent nothing for 3 s, "
-        "and for three times any other pause, although at least three messages arrived. Then it continued. A capture "
+        "and for three times any other pause, although at least three messages arrived; or one arrived, and a "
+        "publisher of its host paused at the same time. Then it continued. A capture "
         "does not show whether these messages needed an answer, or more work.",
         "* Another pause is at least a third as long.\n"
         "* The peer could not send, because its receiver did not read.\n"
