@@ -54,7 +54,7 @@ def _not_registered(knowledge: Knowledge) -> Iterator[Diagnosis]:
         first = same[0]
         router, client = server_name(first.after), client_name(first.after)
         waiting = _waiting_since(first, knowledge)
-        meanwhile = f"; {waiting[0].asker} waits for a reply of {waiting[0].asked}" if waiting else ""
+        meanwhile = f"; {waiting[0].client_name} waits for a reply of {waiting[0].server_name}" if waiting else ""
         yield Diagnosis.of(
             NOT_REGISTERED,
             "warn" if waiting else "note",

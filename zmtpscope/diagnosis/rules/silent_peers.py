@@ -295,9 +295,9 @@ TABLE = (
         "note",
         "A peer that answers sent nothing for a while, then continued",
         "A listener used to send about one message for each message that it received. Once it sent nothing for 3 s, "
-        "and for three times any other pause, although at least three messages arrived; or one arrived, and a "
-        "publisher of its host paused at the same time. Then it continued. A capture "
-        "does not show whether these messages needed an answer, or more work.",
+        "and for three times any other pause, although at least three messages arrived. Then it continued. One message is "
+        "enough if a publisher of its host paused at the same time. A capture does not show whether these messages "
+        "needed an answer, or more work.",
         "* Another pause is at least a third as long.\n"
         "* The peer could not send, because its receiver did not read.\n"
         "* TCP had to repeat data for long, or the messages arrived together at the end of the pause, as after an "
