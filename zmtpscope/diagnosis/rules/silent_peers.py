@@ -19,6 +19,7 @@ from zmtpscope.diagnosis.across.words import client_name, duration, name_of, sam
 from zmtpscope.diagnosis.diagnosis import Diagnosis, Evidence, Rule
 from zmtpscope.diagnosis.moments import Moment
 from zmtpscope.diagnosis.observers.observed import ObservedConnection
+from zmtpscope.diagnosis.observers.observed_facts import ObservedRhythm
 from zmtpscope.diagnosis.observers.run_summaries import MAX_RECENT
 from zmtpscope.grouping import grouped
 from zmtpscope.records import SECOND
@@ -166,6 +167,8 @@ def _gravity(silence: Silence) -> tuple[bool, int]:
 
 
 PAUSED = "paused"
+REGULAR = 2
+"""The longest pause of regular messages is at most this multiple of the mean."""
 BURST = 4
 """Messages that came this many times as fast as usual were held up on the path."""
 
@@ -229,8 +232,14 @@ def _paused_publishers(knowledge: Knowledge) -> dict[str, list[ObservedConnectio
         (each.server.ip, each)
         for each in knowledge.connections
         if each.server.socket_type in PUBLISHERS and each.is_whole and each.server.rhythm is not None
-        if each.server.rhythm.count >= MIN_MESSAGES and _is_long_pause(each)
+        if _is_regular(each.server.rhythm) and _is_long_pause(each)
     )
+
+
+def _is_regular(rhythm: ObservedRhythm) -> bool:
+    """Whether all pauses but the longest are similar."""
+    others = rhythm.lasted_ns - rhythm.longest_ns
+    return rhythm.count >= MIN_MESSAGES and rhythm.second_ns * (rhythm.count - 2) <= REGULAR * others
 
 
 def _publisher_paused(connection: ObservedConnection, knowledge: Knowledge) -> ObservedConnection | None:
@@ -295,9 +304,9 @@ TABLE = (
         "note",
         "A peer that answers sent nothing for a while, then continued",
         "A listener used to send about one message for each message that it received. Once it sent nothing for 3 s, "
-        "and for three times any other pause, although at least three messages arrived. Then it continued. One message is "
-        "enough if a publisher of its host paused at the same time. A capture does not show whether these messages "
-        "needed an answer, or more work.",
+        "and for three times any other pause, although at least three messages arrived. Then it continued. One "
+        "message is enough if a regular publisher of its host paused at the same time. A capture does not show "
+        "whether these messages needed an answer, or more work.",
         "* Another pause is at least a third as long.\n"
         "* The peer could not send, because its receiver did not read.\n"
         "* TCP had to repeat data for long, or the messages arrived together at the end of the pause, as after an "
