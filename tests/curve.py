@@ -135,7 +135,7 @@ class CurvePeers:
 
     def lines(self, *labels: str) -> str:
         """Return key log lines with these labels (curve.md 6), each without the prefix `CURVE_`."""
-        said = {
+        lines_by_label = {
             "SHARED": (self.C_transient, self.k),
             "CLIENT_TRANSIENT": (self.C_transient, self.c_transient),
             "CLIENT_TRANSIENT with S": (self.C_transient, self.c_transient, self.S),
@@ -147,7 +147,7 @@ class CurvePeers:
         }
         lines = []
         for label in labels:
-            fields = [key.hex() for key in said[label]] + (["-"] if label == "SERVER_PUBLIC" else [])
+            fields = [key.hex() for key in lines_by_label[label]] + (["-"] if label == "SERVER_PUBLIC" else [])
             lines.append(f"CURVE_{label.removesuffix(' with S')} {' '.join(fields)}\n")
         return "".join(lines)
 

@@ -40,7 +40,7 @@ def handshake(connection: socket.socket, socket_type: str, greeting: bytes = GRE
     receive(connection, receive(connection, 2)[1])
 
 
-def says(*octets: bytes, closes: bool = False) -> Script:
+def sending_script(*octets: bytes, closes: bool = False) -> Script:
     """Send this, then close, or wait until the other side closes."""
 
     def script(connection: socket.socket) -> None:

@@ -29,7 +29,7 @@ def findings(reading: Reading, *severities: str) -> list[str]:
     return [record["id"] for record in reading.of("finding") if record["severity"] in severities]
 
 
-def said(reading: Reading) -> dict[str, list[Record]]:
+def commands_by_node(reading: Reading) -> dict[str, list[Record]]:
     """Return the messages of each node, by its UUID."""
     by_node = defaultdict(list)
     for record in reading.of("message"):
@@ -42,23 +42,23 @@ def said(reading: Reading) -> dict[str, list[Record]]:
 @pytest.mark.parametrize("capture", ZRE, ids=lambda path: path.name)
 def test_zre_nodes_send_what_their_applications_sent(capture: pathlib.Path) -> None:
     reading = read_inside(capture.with_suffix(".pcap"))
-    spoken = said(reading)
+    spoken = commands_by_node(reading)
     nodes = truth_of(capture)["zre_nodes"]
     assert set(spoken) == {node["uuid"] for node in nodes.values()}
     for name, node in nodes.items():
         hello, *rest = spoken[node["uuid"]]
         assert (hello["command"], hello["name"], hello["groups"]) == ("HELLO", name, node["groups"])
-        told: list[list[Any]] = []
+        found: list[list[Any]] = []
         for fields in rest:
             if fields["command"] in ("SHOUT", "WHISPER"):
                 frames = bodies_of(reading, fields)
-                told.append([fields["command"], fields.get("group"), frames])
+                found.append([fields["command"], fields.get("group"), frames])
             elif fields["command"] in ("JOIN", "LEAVE"):
-                told.append([fields["command"], fields["group"]])
+                found.append([fields["command"], fields["group"]])
             else:
                 assert fields["command"] in ("PING", "PING-OK")
         wanted = [[*each[:2], *(list(map(from_text, frames)) for frames in each[2:])] for each in node["said"]]
-        assert told == wanted
+        assert found == wanted
 
 
 def bodies_of(reading: Reading, fields: Record) -> list[bytes]:
@@ -100,8 +100,8 @@ def test_radio_messages_over_udp_are_what_was_sent() -> None:
     records = reading.of("datagram")
     assert len(records) == len(sent) == 11
     assert {record["confidence"] for record in records} == {"guess"}
-    told = [[to_text(base64.b64decode(record["body"]))] for record in records]
-    assert all(mine == theirs for mine, theirs in zip(told, sent, strict=True) if isinstance(theirs, list))
+    found = [[to_text(base64.b64decode(record["body"]))] for record in records]
+    assert all(mine == theirs for mine, theirs in zip(found, sent, strict=True) if isinstance(theirs, list))
     assert {record["group"] for record in records} == {"news", "wx", "nobody"}
 
 

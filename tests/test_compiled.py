@@ -104,6 +104,6 @@ def test_a_wheel_of_this_platform_has_all_that_is_compiled(tmp_path: pathlib.Pat
 
 @pytest.mark.slow
 def test_where_nothing_can_be_compiled_the_wheel_is_that_of_any_platform(tmp_path: pathlib.Path) -> None:
-    name, modules, said = built(tmp_path, {"CC": "/nowhere/cc", "ZMTPSCOPE_COMPILED": "1"})
+    name, modules, errors = built(tmp_path, {"CC": "/nowhere/cc", "ZMTPSCOPE_COMPILED": "1"})
     assert (name.endswith("-py3-none-any.whl"), modules) == (True, set())
-    assert "was not compiled, and will be slower" in said
+    assert "was not compiled, and will be slower" in errors

@@ -69,7 +69,7 @@ def found(keys: Keys, client_transient: bytes = CLIENT_TRANSIENT.public) -> Conn
     return secrets
 
 
-def told(keys: Keys) -> list[str]:
+def problems_of(keys: Keys) -> list[str]:
     """Return the problems, with file names but without their folders."""
     return [problem.rpartition("/")[2] for problem in keys.problems]
 
@@ -137,14 +137,14 @@ def test_lines_that_are_handed_over_equal_lines_of_a_file(keys_of: Callable[...,
         + line("CLIENT_TRANSIENT", c.public, c.secret, SERVER.public)
         + line("SERVER_LONGTERM", SERVER.public, SERVER.secret)
     )
-    said = [each for _, each in of_file.lines()]
-    for each in said:
+    lines = [each for _, each in of_file.lines()]
+    for each in lines:
         handed.add(each)
         assert keys.refresh()
-    handed.add(said[0])
+    handed.add(lines[0])
     assert not keys.refresh()  # it was reported before
-    assert keys.generation == len(said) == 3
-    assert [each for _, each in keys.lines()] == said
+    assert keys.generation == len(lines) == 3
+    assert [each for _, each in keys.lines()] == lines
     assert keys.server_keys == of_file.server_keys
     assert keys.shared_keys() == of_file.shared_keys()
     assert found(keys) == found(of_file)
@@ -198,7 +198,7 @@ def test_one_connection_has_a_bounded_number_of_candidates(keys_of: Callable[...
     lines = [line("SHARED", OTHER, bytes([number]) * 32) for number in range(MAX_LINES_OF_A_CONNECTION + 1)]
     keys = keys_of("".join(lines))
     assert len(found(keys, OTHER).shared) == MAX_LINES_OF_A_CONNECTION
-    assert told(keys) == ["keys.txt:17: 16 other lines have the same connection; this one was skipped"]
+    assert problems_of(keys) == ["keys.txt:17: 16 other lines have the same connection; this one was skipped"]
 
 
 def test_shared_keys_are_newest_first_and_from_all_files_in_turn(keys_of: Callable[..., Keys]) -> None:
@@ -257,11 +257,11 @@ class TestCertificates:
     def test_a_value_with_something_else_is_reported(self, keys_of: Callable[..., Keys], value: str) -> None:
         keys = keys_of(f"curve\n  public-key = {value.format(z85.encode(SERVER.public))}\n")
         assert keys.server_keys == []
-        assert told(keys)[0] == "keys.txt:2: public-key wants 64 hex digits or 40 Z85 characters"
+        assert problems_of(keys)[0] == "keys.txt:2: public-key wants 64 hex digits or 40 Z85 characters"
 
     def test_a_value_that_is_no_key_is_reported(self, keys_of: Callable[..., Keys]) -> None:
         keys = keys_of(PUBLIC_CERTIFICATE.replace('key = "', 'key = "x'))
-        assert told(keys)[0] == "keys.txt:7: public-key wants 64 hex digits or 40 Z85 characters"
+        assert problems_of(keys)[0] == "keys.txt:7: public-key wants 64 hex digits or 40 Z85 characters"
 
 
 class TestHalves:
@@ -270,7 +270,7 @@ class TestHalves:
     def test_of_a_long_term_pair(self, keys_of: Callable[..., Keys]) -> None:
         keys = keys_of(line("SERVER_LONGTERM", SERVER.public, CLIENT.secret) + line("SERVER_PUBLIC", OTHER))
         assert keys.server_keys == [(OTHER, None)]
-        assert told(keys) == ["keys.txt:1: the secret key does not match the public key before it"]
+        assert problems_of(keys) == ["keys.txt:1: the secret key does not match the public key before it"]
 
     @pytest.mark.parametrize("order", [1, -1])
     def test_of_a_certificate(self, keys_of: Callable[..., Keys], order: int) -> None:
@@ -292,7 +292,7 @@ class TestHalves:
         for _ in range(2):
             assert found(keys).client_transients == ()
             assert found(keys).shared == (SHARED,)
-        assert told(keys) == [
+        assert problems_of(keys) == [
             "keys.txt:1: the secret key of CURVE_CLIENT_TRANSIENT does not match the public key before it"
         ]
 
@@ -317,13 +317,13 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), WRONG, ids=[str(number) for number in range(len(WRONG))])
+@pytest.mark.parametrize(("text", "problem"), WRONG, ids=[str(number) for number in range(len(WRONG))])
 def test_a_line_that_cannot_be_used_is_reported_without_its_keys(
-    keys_of: Callable[..., Keys], text: str, said: str
+    keys_of: Callable[..., Keys], text: str, problem: str
 ) -> None:
     keys = keys_of("# keys\n" + text + "\n" + line("SERVER_PUBLIC", SERVER.public))
     assert len(keys.problems) == 1
-    assert told(keys)[0].startswith(f"keys.txt:2: {said}")
+    assert problems_of(keys)[0].startswith(f"keys.txt:2: {problem}")
     assert OTHER.hex()[:8] not in keys.problems[0]
     assert keys.server_keys == [(SERVER.public, None)]
 
@@ -331,18 +331,18 @@ def test_a_line_that_cannot_be_used_is_reported_without_its_keys(
 def test_many_problems_are_ten_and_a_count(keys_of: Callable[..., Keys]) -> None:
     keys = keys_of("CURVE_SHARED\n" * 25 + line("SERVER_PUBLIC", OTHER))
     assert len(keys.problems) == 11
-    assert told(keys)[-1] == "keys.txt: 15 more lines could not be used"
+    assert problems_of(keys)[-1] == "keys.txt: 15 more lines could not be used"
 
 
 def test_a_file_without_keys_is_reported(keys_of: Callable[..., Keys]) -> None:
-    assert told(keys_of("# nothing yet\n"))[0].startswith("keys.txt: contains no key; a key log has lines like ")
+    assert problems_of(keys_of("# nothing yet\n"))[0].startswith("keys.txt: contains no key; a key log has lines like ")
 
 
 def test_server_keys_are_bounded(keys_of: Callable[..., Keys]) -> None:
     lines = [line("SERVER_PUBLIC", number.to_bytes(32, "big")) for number in range(MAX_SERVER_KEYS)]
     keys = keys_of("".join(lines) + CERTIFICATE + line("SERVER_LONGTERM", SERVER.public, SERVER.secret))
     assert len(keys.server_keys) == MAX_SERVER_KEYS
-    assert told(keys)[-1] == "keys.txt:1009: there are 1000 server keys before it; it was skipped"
+    assert problems_of(keys)[-1] == "keys.txt:1009: there are 1000 server keys before it; it was skipped"
 
 
 def test_no_repr_shows_a_secret(keys_of: Callable[..., Keys]) -> None:
@@ -362,7 +362,7 @@ class TestLabelsThatNobodyKnows:
     )
     def test_they_are_reported_without_their_keys(self, keys_of: Callable[..., Keys], text: str) -> None:
         keys = keys_of(line("SERVER_PUBLIC", OTHER) + text.format(OTHER.hex(), SHARED.hex()) + "\n")
-        assert told(keys) == [
+        assert problems_of(keys) == [
             "keys.txt:2: the line begins with CURVE_, but not with a known label "
             "(capitals, then a space); it was skipped"
         ]
@@ -370,7 +370,7 @@ class TestLabelsThatNobodyKnows:
     def test_as_many_as_of_all_problems(self, keys_of: Callable[..., Keys]) -> None:
         keys = keys_of("CURVE_SHRED\n" * 25 + line("SERVER_PUBLIC", OTHER))
         assert len(keys.problems) == 11
-        assert told(keys)[-1] == "keys.txt: 15 more lines could not be used"
+        assert problems_of(keys)[-1] == "keys.txt: 15 more lines could not be used"
 
     @pytest.mark.parametrize("text", ["metadata\n    curve_note = 1\n", "#CURVE_SHRED\n", "CURVES\n", "SHARED 0 0\n"])
     def test_other_lines_are_not(self, keys_of: Callable[..., Keys], text: str) -> None:
@@ -381,7 +381,7 @@ class TestLabelsThatNobodyKnows:
 def test_utf_16_is_reported(keys_of: Callable[..., Keys], form: str) -> None:
     text = line("SHARED", OTHER, SHARED)
     mark = "" if form == "utf-16" else "\ufeff"
-    assert told(keys_of((mark + text).encode(form))) == [
+    assert problems_of(keys_of((mark + text).encode(form))) == [
         "keys.txt: saved as UTF-16, which is not supported; save it as UTF-8"
     ]
 
@@ -552,7 +552,7 @@ class TestRefresh:
             assert not keys.refresh()
         self.append(path, line("COOKIE_KEY", OTHER, COOKIE_KEY))
         assert not keys.refresh()
-        assert told(keys) == ["keys.txt: the file has more than 10 lines; later lines are not read"]
+        assert problems_of(keys) == ["keys.txt: the file has more than 10 lines; later lines are not read"]
         assert found(keys, OTHER).cookie_keys == ()
         path.write_text(line("COOKIE_KEY", OTHER, COOKIE_KEY))
         assert keys.refresh()
@@ -567,7 +567,7 @@ class TestRefresh:
         assert not keys.refresh()
         monkeypatch.delattr(files, "Contents")
         assert not keys.refresh()
-        assert told(keys) == ["keys.txt: the file has more than 10 lines; later lines are not read"]
+        assert problems_of(keys) == ["keys.txt: the file has more than 10 lines; later lines are not read"]
         assert found(keys, OTHER).shared == (SHARED,)
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -633,8 +633,8 @@ def pieces_of_files(draw: st.DrawFn) -> list[bytes]:
 
 
 def everything(keys: Keys) -> object:
-    lines = [(path, said.label, said.public, said.value, said.server, said.number) for path, said in keys.lines()]
-    asked = {said[2] for said in lines}
+    lines = [(path, line.label, line.public, line.value, line.server, line.number) for path, line in keys.lines()]
+    asked = {line[2] for line in lines}
     answers = [keys.secrets_for(public) for public in sorted(asked)]
     return lines, answers, keys.server_keys, keys.shared_keys(), keys.problems, keys.readable_by_others
 
@@ -650,12 +650,12 @@ def test_a_secret_that_is_handed_out_belongs_to_its_public_half(path: pathlib.Pa
     path.write_text("".join(pairs))
     keys = Keys([path])
     assert all(key.secret is None or public_key(key.secret) == key.public for key in keys.server_keys)
-    for _, said in keys.lines():
-        assert said.value is not None
-        assert public_key(said.value) == said.public
-        secrets = keys.secrets_for(said.public)
+    for _, line in keys.lines():
+        assert line.value is not None
+        assert public_key(line.value) == line.public
+        secrets = keys.secrets_for(line.public)
         for transient in secrets.client_transients if secrets else ():
-            assert public_key(transient.secret) == said.public
+            assert public_key(transient.secret) == line.public
 
 
 @given(pieces=pieces_of_files(), cuts=st.lists(st.integers(0, 2000)), opened_early=st.booleans())

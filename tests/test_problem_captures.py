@@ -25,9 +25,15 @@ def test_every_scenario_has_its_capture_and_nothing_else_is_there() -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda scenario: scenario.name)
 def test_truth_files_match_their_scenarios(scenario: Scenario) -> None:
     truth = json.loads((PROBLEMS / f"{scenario.name}.truth.json").read_text())
-    told = (truth["what"], truth["outcome"], truth["diagnosis"], truth.get("near_miss_of"), truth.get("also_true", []))
-    said = (scenario.what, scenario.outcome, scenario.diagnosis, scenario.near_miss_of, scenario.also_true)
-    assert told == said
+    expected = (
+        truth["what"],
+        truth["outcome"],
+        truth["diagnosis"],
+        truth.get("near_miss_of"),
+        truth.get("also_true", []),
+    )
+    actual = (scenario.what, scenario.outcome, scenario.diagnosis, scenario.near_miss_of, scenario.also_true)
+    assert expected == actual
     assert {key: truth[key] for key in scenario.facts} == scenario.facts
 
 

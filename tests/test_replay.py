@@ -40,15 +40,15 @@ REAL = [
 
 
 def types_of(dialogue: Dialogue) -> tuple[str, str]:
-    told = dialogue.connection["socket_type_0"], dialogue.connection["socket_type_1"]
-    return told if None not in told else OLD_TYPES[dialogue.capture.split("/")[1].split("-")[0]]
+    types = dialogue.connection["socket_type_0"], dialogue.connection["socket_type_1"]
+    return types if None not in types else OLD_TYPES[dialogue.capture.split("/")[1].split("-")[0]]
 
 
 def replay(dialogue: Dialogue, side: int, settings: Settings, *, octetwise: bool = False) -> tuple[Peer, bytes]:
     """Return a peer in the place of `side`, and all octets that it sent. `octetwise`: it receives octet by octet."""
     peer = Peer(settings, 0.0)
     acts = acts_of(dialogue, side, settings.socket_type)
-    said = [peer.outgoing()]
+    sent = [peer.outgoing()]
     for segment in dialogue.segments:
         while acts and acts[0][0] <= segment.packet and peer.ready:
             (_, act) = acts.pop(0)
@@ -58,13 +58,13 @@ def replay(dialogue: Dialogue, side: int, settings: Settings, *, octetwise: bool
             size = 1 if octetwise else len(segment.octets)
             for start in range(0, len(segment.octets), size):
                 peer.receive(segment.octets[start : start + size], 0.0)
-        said.append(peer.outgoing())
+        sent.append(peer.outgoing())
     assert not acts
     peer.end()
-    return peer, b"".join(said)
+    return peer, b"".join(sent)
 
 
-def said_by(dialogue: Dialogue, side: int, settings: Settings) -> bytes:
+def octets_sent(dialogue: Dialogue, side: int, settings: Settings) -> bytes:
     """Return the octets of `side` in a capture, except octets that our peer may send differently."""
     octets = bytearray(dialogue.stream(side))
     if (settings.oldest or "") >= "3.0":
@@ -77,9 +77,9 @@ def said_by(dialogue: Dialogue, side: int, settings: Settings) -> bytes:
 @pytest.mark.parametrize(("dialogue", "side"), REAL, ids=lambda value: getattr(value, "capture", value))
 def test_our_peer_sends_the_captured_octets(dialogue: Dialogue, side: int) -> None:
     settings = settings_for(dialogue, side, types_of(dialogue)[side])
-    expected = said_by(dialogue, side, settings)
-    peer, said = replay(dialogue, side, settings)
-    assert said == expected
+    expected = octets_sent(dialogue, side, settings)
+    peer, sent = replay(dialogue, side, settings)
+    assert sent == expected
     ready, *events = peer.events()
     assert isinstance(ready, Ready)
     if settings.socket_type in ("DEALER", "ROUTER", "PULL", "SUB", "DISH", "PAIR"):
@@ -110,7 +110,7 @@ def test_plain(capture: str, side: int) -> None:
     (dialogue,) = dialogues(f"security/{capture}")
     security = security_of(dialogue)[side]
     settings = settings_for(dialogue, side, ("DEALER", "ROUTER")[side], security=security)
-    assert replay(dialogue, side, settings)[1] == said_by(dialogue, side, settings)
+    assert replay(dialogue, side, settings)[1] == octets_sent(dialogue, side, settings)
 
 
 @pytest.mark.parametrize("side", [0, 1], ids=["client", "server"])
@@ -120,13 +120,13 @@ def test_plain_refused(capture: str, side: int) -> None:
     (dialogue,) = dialogues(f"security/{capture}")
     settings = settings_for(dialogue, side, ("DEALER", "ROUTER")[side], security=security_of(dialogue)[side])
     peer = Peer(settings, 0.0)
-    said = [peer.outgoing()]
+    sent = [peer.outgoing()]
     *earlier, last = [segment.octets for segment in dialogue.segments if segment.side != side]
     for octets in earlier:
         peer.receive(octets, 0.0)
-        said.append(peer.outgoing())
+        sent.append(peer.outgoing())
     with pytest.raises(Refused, match="400" if side == 0 else "the login of 'admin'"):
         peer.receive(last, 0.0)
-    said.append(peer.outgoing())
-    expected = said_by(dialogue, side, settings)
-    assert b"".join(said) == expected.replace(b"\x04\x09^RROR\x03400", b"\x04\x0a\x05ERROR\x03400")
+    sent.append(peer.outgoing())
+    expected = octets_sent(dialogue, side, settings)
+    assert b"".join(sent) == expected.replace(b"\x04\x09^RROR\x03400", b"\x04\x0a\x05ERROR\x03400")

@@ -150,10 +150,10 @@ def test_passwords_are_masked_unless_asked_for(capture: str, password: str, argu
 def test_curve_is_read_with_keys() -> None:
     """Messages, subscriptions and heartbeats of encrypted connections, and the roles of both sides."""
     capture = CAPTURES / "security/curve-with-key-log.pcap"
-    told = run("read", "--keys", str(capture.with_suffix(".keys")), str(capture)).stdout.decode()
+    printed = run("read", "--keys", str(capture.with_suffix(".keys")), str(capture)).stdout.decode()
     for words in ("decrypted message 5 octets  hello", 'decrypted SUBSCRIBE "news."', "decrypted PING", "XPUB"):
-        assert words in told
-    assert "encrypted," not in told
+        assert words in printed
+    assert "encrypted," not in printed
 
 
 def test_subscriptions_are_known_with_their_topics() -> None:

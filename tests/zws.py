@@ -117,7 +117,7 @@ def response(chosen: str = "ZWS2.0/NULL") -> bytes:
     return build_response(NONCE, chosen)
 
 
-def says(client: bool, *bodies: bytes) -> bytes:
+def message_frames(client: bool, *bodies: bytes) -> bytes:
     last = len(bodies) - 1
     key = MASK if client else b""
     return b"".join(build_message_zws(body, more=part < last, key=key) for part, body in enumerate(bodies))
@@ -175,12 +175,12 @@ def zws_sides(draw: Draw, client: bool | None = None, chosen: str | None = "any"
     head = (
         request(*draw(st.sampled_from([(name,), (name, "ZWS2.0/NULL"), ("chat", name)]))) if client else response(name)
     )
-    said = draw(st.lists(frames(client, chosen or "NULL"), max_size=7))
+    drawn = draw(st.lists(frames(client, chosen or "NULL"), max_size=7))
     if chosen is None:
-        said.insert(0, build_message_zws(draw(BODIES), key=MASK if client else b""))
+        drawn.insert(0, build_message_zws(draw(BODIES), key=MASK if client else b""))
     elif chosen == "NULL" and draw(st.booleans()):
-        said.insert(0, ready(client, draw(st.sampled_from(["SUB", "RADIO", "PUSH", "PUB", "REQ"]))))
-    return ZwsSide(client, chosen, head + b"".join(said))
+        drawn.insert(0, ready(client, draw(st.sampled_from(["SUB", "RADIO", "PUSH", "PUB", "REQ"]))))
+    return ZwsSide(client, chosen, head + b"".join(drawn))
 
 
 @st.composite

@@ -117,6 +117,6 @@ def test_lines_of_tshark_become_frames() -> None:
 def test_a_wrong_row_is_reported() -> None:
     right = [Frame((0, 1), 0, b"a", 7), Frame((1, 2), 0, b"b", 8)]
     for wrong in (right[0]._replace(body=b"x"), right[0]._replace(packet=9), right[0]._replace(flags=2)):
-        told = Digests(right).differences(Digests([wrong, right[1]]))
-        assert told == ["connection 1, sender with port 1", "1 senders of 2"]
+        wrong_files = Digests(right).differences(Digests([wrong, right[1]]))
+        assert wrong_files == ["connection 1, sender with port 1", "1 senders of 2"]
     assert Digests(right).differences(Digests(right)) == []

@@ -55,19 +55,19 @@ def test_a_pipe_is_read_in_blocks_too(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_octets_of_a_pipe_are_returned_while_its_writer_is_silent(tmp_path: Path) -> None:
     path = tmp_path / "fifo"
     os.mkfifo(path)
-    told = threading.Event()
+    is_informed = threading.Event()
 
     def write() -> None:
         with path.open("wb", buffering=0) as pipe:
             pipe.write(FILE[:-1])
-            told.wait(60)
+            is_informed.wait(60)
             pipe.write(FILE[-1:])
 
     writer = threading.Thread(target=write)
     writer.start()
     blocks = iter(open_captures([str(path)]))
     assert len(next(blocks)) < 200
-    told.set()
+    is_informed.set()
     assert sum(len(block) for block in blocks) > 0
     writer.join()
 

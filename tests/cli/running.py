@@ -71,7 +71,7 @@ class Cat:
         with deadline(self.process):
             return (stream or self.process.stdout).readline().decode().removesuffix("\n")
 
-    def say(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(text.encode() + b"\n")
         self.process.stdin.flush()

@@ -222,7 +222,7 @@ class TestRunning:
     def test_a_terminal_that_is_not_answered_does_not_hold_up_the_end(self, libzmq: Libzmq) -> None:
         socket, endpoint = libzmq.bound("PULL")
         with Cat("push", endpoint) as pushing:
-            pushing.say("hello")
+            pushing.write_line("hello")
             assert socket.recv() == b"hello"
             pushing.process.send_signal(2)
             assert pushing.process.wait(PATIENCE) == 130
@@ -255,7 +255,7 @@ class TestRunning:
                 socket.send(b"hello")
                 name, _, message = routing.line().partition("\t")
                 assert message == "hello"
-                routing.say(f"{name}\tand a tab\t")
+                routing.write_line(f"{name}\tand a tab\t")
                 assert socket.recv_multipart() == [b"and a tab\t"]
             assert name == "caf\u00e9\\x09\\\\"
             assert routing.end(interrupt=True)[0] == 0
@@ -267,7 +267,7 @@ class TestRunning:
             for text in ("one", "two"):
                 socket.send(text.encode())
                 assert answering.line() == text
-                answering.say(text.upper())
+                answering.write_line(text.upper())
                 assert socket.recv() == text.upper().encode()
             answering.process.stdin.close()  # type: ignore[union-attr]
             answering.process.stdin = None

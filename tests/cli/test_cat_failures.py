@@ -14,7 +14,7 @@ import pytest
 from tests import scripted
 from tests.cli.running import Cat, Run
 from tests.peer_octets import command, message, ready
-from tests.scripted import REFUSAL, Script, hold, receive, says, served
+from tests.scripted import REFUSAL, Script, hold, receive, sending_script, served
 from zmtpscope.zmtp.framing import build_frame
 from zmtpscope.zmtp.greeting import build_greeting_3
 from zmtpscope.zmtp.regime import Framing
@@ -36,7 +36,7 @@ def behind_greetings(*octets: bytes) -> Script:
     def script(connection: socket.socket) -> None:
         connection.sendall(GREETING)
         receive(connection, 64)
-        says(*octets)(connection)
+        sending_script(*octets)(connection)
 
     return script
 
@@ -46,7 +46,7 @@ def behind_handshake(socket_type: str, *octets: bytes, closes: bool = False) -> 
 
     def script(connection: socket.socket) -> None:
         handshake(connection, socket_type)
-        says(*octets, closes=closes)(connection)
+        sending_script(*octets, closes=closes)(connection)
 
     return script
 
@@ -76,20 +76,20 @@ def dies_before_the_reply(connection: socket.socket) -> None:
 
 
 FAILURES: dict[str, tuple[Script, int, str]] = {
-    "silent": (says(), 11, "the other side sent no data within 0.5 s"),
-    "closes_at_once": (says(closes=True), 17, "the other side closed without sending data"),
+    "silent": (sending_script(), 11, "the other side sent no data within 0.5 s"),
+    "closes_at_once": (sending_script(closes=True), 17, "the other side closed without sending data"),
     "web_server": (
-        says(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
+        sending_script(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
         12,
         "does not speak ZMTP: its first octets are 'HTTP/1.1",
     ),
     "secure_shell": (
-        says(b"SSH-2.0-OpenSSH_9.2p1\x1b[31m\r\n"),
+        sending_script(b"SSH-2.0-OpenSSH_9.2p1\x1b[31m\r\n"),
         12,
         "does not speak ZMTP: its first octets are 53 53 48 2d 32 2e 30 2d 4f 70 65 6e 53 53 48 5f, which is SSH",
     ),
     "curve_server": (
-        says(build_greeting_3("CURVE", version="3.0")),
+        sending_script(build_greeting_3("CURVE", version="3.0")),
         13,
         "the other side uses mechanism CURVE, and this side NULL",
     ),
@@ -99,7 +99,7 @@ FAILURES: dict[str, tuple[Script, int, str]] = {
         "the other side is PULL, which REQ cannot connect to; PUSH may",
     ),
     "error": (behind_greetings(REFUSAL), 14, "ERROR '400'"),
-    "stops_in_the_handshake": (says(GREETING), 11, "the other side did not send its READY within 0.5 s"),
+    "stops_in_the_handshake": (sending_script(GREETING), 11, "the other side did not send its READY within 0.5 s"),
     "flood_in_front_of_ready": (
         flood_in_front_of_ready,
         16,

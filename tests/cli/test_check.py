@@ -85,26 +85,26 @@ def test_a_topic_that_is_no_utf_8_may_be_asked_for(captures: Path, form: tuple[s
 
 
 def test_a_cause_is_reported_once_while_it_lasts(captures: Path) -> None:
-    watch, told = Watch(), []
+    watch, printed = Watch(), []
     for batch in Analyser(Options(bodies="none")).run(open_captures([str(captures / LOGIN)], block_size=64)):
         watch.feed(batch)
-        told += [each.rule for each in watch.news()]
-    assert told == ["clear-text", "login-refused"]
+        printed += [each.rule for each in watch.news()]
+    assert printed == ["clear-text", "login-refused"]
 
 
 def test_a_blocked_peer_is_reported_while_it_is_blocked(captures: Path) -> None:
-    watch, told = Watch(), []
+    watch, printed = Watch(), []
     analyser, source = Analyser(Options(bodies="none")), open_captures([str(captures / PUSH_BLOCKED)], block_size=64)
     analyser.begin(source.files)
     for block in source:
         for batch in analyser.feed(block):
             watch.feed(batch)
-        told += watch.news(analyser.ongoing())
-    assert [(each.rule, each.severity) for each in told if each.rule != "clear-text"] == [
+        printed += watch.news(analyser.ongoing())
+    assert [(each.rule, each.severity) for each in printed if each.rule != "clear-text"] == [
         ("slow-receiver", "note"),
         ("push-blocked", "warn"),
     ]
-    blocked = told[-1]
+    blocked = printed[-1]
     assert "it is still closed" in blocked.text
     for batch in analyser.finish():
         watch.feed(batch)

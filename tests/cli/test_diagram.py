@@ -37,10 +37,10 @@ def test_a_peer_is_drawn_with_all_of_its_connections_and_no_other_peer(zmtpscope
 
 def test_a_request_is_drawn_with_its_reply_over_all_hops(zmtpscope: Run) -> None:
     output = arrows(zmtpscope, BROKER, "--request", 47)
-    said = [line for line in output.splitlines() if "message" in line and "messages" not in line]
-    assert [line.split()[0] for line in said] == ["47", "48", "49", "50", "51", "52"]
-    assert all("job | 1" in line for line in said[:3])
-    assert all("done | 1" in line for line in said[3:])
+    drawn = [line for line in output.splitlines() if "message" in line and "messages" not in line]
+    assert [line.split()[0] for line in drawn] == ["47", "48", "49", "50", "51", "52"]
+    assert all("job | 1" in line for line in drawn[:3])
+    assert all("done | 1" in line for line in drawn[3:])
     direct = arrows(zmtpscope, CAPTURES / "patterns" / "reqrep.pcap", "--request", 12)
     assert direct.count("  message ") == 2
     assert "Hello 0" in direct
@@ -52,9 +52,9 @@ def test_a_request_without_a_reply_is_drawn_up_to_its_last_hop(zmtpscope: Run) -
     _, lines, _ = zmtpscope("read", path, "-Y", "record == message", "--format", "{packet} {socket_type} {size}")
     packet = next(line.split()[0] for line in reversed(lines.splitlines()) if line.split()[1] == "REQ")
     output = arrows(zmtpscope, path, "--request", packet)
-    said = [line for line in output.splitlines() if "  message " in line]
-    assert len(said) >= 2
-    assert all("◄" not in line or "►" not in line for line in said)
+    drawn = [line for line in output.splitlines() if "  message " in line]
+    assert len(drawn) >= 2
+    assert all("◄" not in line or "►" not in line for line in drawn)
 
 
 def test_a_topic_is_drawn_with_its_connections(zmtpscope: Run) -> None:

@@ -17,8 +17,8 @@ def test_read_reports_what_the_capture_lost_and_ends_with_3(zmtpscope: Run, tmp_
     path.write_bytes(section() + named("eth0") + packets + statistics(0, {IF_DROP: 12}))
     code, out, err = zmtpscope("read", path)
     assert code == 3
-    said = "the capture  "
-    line = next(line for line in out.splitlines() if said in line)
+    label = "the capture  "
+    line = next(line for line in out.splitlines() if label in line)
     assert "warn CAPTURE-01 The capture dropped packets: 12 on eth0 -> " in line
     assert "zmtpscope: 12 packets were dropped while they were captured: 12 on eth0\n" in err
 

@@ -177,9 +177,9 @@ def test_an_excerpt_stays_encrypted(zmtpscope: Run, tmp_path: pathlib.Path) -> N
     records, written = excerpt(zmtpscope, path, tmp_path / "out.pcapng", "decrypted and record == message", *options)
     assert records
     texts = [base64.b64decode(body).decode("latin-1") for each in records for body in each["bodies"] if len(body) > 8]
-    said = "\n".join(each.comment for each in written)
-    assert "decrypted message" in said
-    assert not [text for text in texts if text[:8] in said]
+    comments = "\n".join(each.comment for each in written)
+    assert "decrypted message" in comments
+    assert not [text for text in texts if text[:8] in comments]
     _, written = excerpt(zmtpscope, path, tmp_path / "all.pcapng", "decrypted", *options, "--show-secrets")
     assert [text for text in texts if text[:8] in "\n".join(each.comment for each in written)]
 
@@ -267,8 +267,8 @@ def test_of_messages_that_are_not_kept_all_packets_are_there(zmtpscope: Run, tmp
 def test_a_file_that_cannot_be_made_is_known_before_anything_is_read(zmtpscope: Run, tmp_path: pathlib.Path) -> None:
     target = tmp_path / "no" / "such.pcapng"
     for place in (PUBSUB, tmp_path / "neither.pcap"):
-        said = f"zmtpscope: {target}: No such file or directory\n"
-        assert zmtpscope("read", place, "-w", target) == (1, "", said)
+        comments = f"zmtpscope: {target}: No such file or directory\n"
+        assert zmtpscope("read", place, "-w", target) == (1, "", comments)
     assert os.listdir(tmp_path) == []
 
 

@@ -26,15 +26,15 @@ def test_json_lines_are_the_ones_that_the_filter_matches(zmtpscope: Run) -> None
         ("topic == a.topic", lambda record: record.get("topic") == "a.topic"),
         ("not topic", lambda record: record.get("topic") is None),
     ):
-        said = lines(zmtpscope, "--json", "--frames", "-Y", text)
-        assert said == [line for line in every if is_wanted(json.loads(line))]
-        assert said
+        printed = lines(zmtpscope, "--json", "--frames", "-Y", text)
+        assert printed == [line for line in every if is_wanted(json.loads(line))]
+        assert printed
 
 
 def test_lines_name_sides_that_only_messages_identify(zmtpscope: Run) -> None:
-    said = [line.split(None, 2)[2] for line in lines(zmtpscope, "-Y", "kind == data and conn == 1")]
-    assert said[0].startswith("c1  127.0.0.1:5630 > 127.0.0.1:49692  message 7+9 octets")
-    assert said[1].startswith("c1  PUB:5630 > SUB     message 7+9 octets")
+    printed = [line.split(None, 2)[2] for line in lines(zmtpscope, "-Y", "kind == data and conn == 1")]
+    assert printed[0].startswith("c1  127.0.0.1:5630 > 127.0.0.1:49692  message 7+9 octets")
+    assert printed[1].startswith("c1  PUB:5630 > SUB     message 7+9 octets")
 
 
 def test_a_summary_counts_the_matching_records(zmtpscope: Run) -> None:

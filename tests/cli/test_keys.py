@@ -141,11 +141,11 @@ class TestStandardInput:
         assert "zmtpscope: standard input: contains no key" in err
 
     def test_they_are_listed(self, zmtpscope: Run, piped: Callable[[bytes], None]) -> None:
-        for form, said in ([], "standard input:2: CURVE_SHARED "), (["--json"], '{"file": null, "line": 2, '):
+        for form, expected in ([], "standard input:2: CURVE_SHARED "), (["--json"], '{"file": null, "line": 2, '):
             piped(KEY_LOG.encode())
             code, out, err = zmtpscope("keys", "list", *form, "-")
             assert (code, err) == (0, "")
-            assert out.startswith(said)
+            assert out.startswith(expected)
 
     @pytest.mark.skipif(os.name != "posix", reason="a name that POSIX allows")
     def test_a_file_may_have_that_name(
@@ -170,7 +170,7 @@ class TestWhatStayedClosed:
 
     @pytest.mark.parametrize("form", [[], ["-q"], ["--json"]])
     @pytest.mark.parametrize(
-        ("keys", "said"),
+        ("keys", "expected"),
         [
             ("".join(OWN), ""),
             ("", CLOSED.format(2) + "none of the keys can be used" + GET_KEYS),
@@ -196,12 +196,12 @@ class TestWhatStayedClosed:
         ids=["nothing", "no key", "long-term keys", "another run", "not named", "wrong", "both"],
     )
     def test_the_reason_is_reported(
-        self, zmtpscope: Run, key_file: KeyFile, keys: str, said: str, form: list[str]
+        self, zmtpscope: Run, key_file: KeyFile, keys: str, expected: str, form: list[str]
     ) -> None:
         code, out, err = zmtpscope("read", *form, CAPTURE, "--keys", key_file(keys))
         assert code == 0
-        assert "".join(line for line in err.splitlines(True) if "contains no key" not in line) == said
-        assert ("CURVE-12" in out) == ("CURVE-12" in said)
+        assert "".join(line for line in err.splitlines(True) if "contains no key" not in line) == expected
+        assert ("CURVE-12" in out) == ("CURVE-12" in expected)
 
     def test_long_term_keys_are_reported_with_their_proof(
         self, key_file: KeyFile, capsys: pytest.CaptureFixture[str]

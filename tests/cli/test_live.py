@@ -19,7 +19,7 @@ import zmq
 from tests.cli.live_runs import Live, bodies, is_end_of_connection, push, read
 from tests.cli.running import COMMAND, ROOT, Run, deadline
 from tests.cli.terminal import Terminal
-from tests.live.capture.capturing import contents, say
+from tests.live.capture.capturing import contents, send_datagrams
 from tests.live.capture.namespaces import VETH, in_namespace
 from tests.live.capture.test_privileges import as_root
 from tests.peer_octets import hello
@@ -72,8 +72,8 @@ def test_events_of_a_silent_connection_are_printed_by_the_clock(tmp_path: pathli
             code, rest, _ = live.end()
     assert code == 0
     assert [json.loads(line)["record"] for line in lines if '"finding"' not in line] == ["greeting", "command"]
-    told = [*lines, *rest.splitlines(keepends=True)]
-    assert sorted(read("--json", path)[1].splitlines(keepends=True)) == sorted(told)
+    all_lines = [*lines, *rest.splitlines(keepends=True)]
+    assert sorted(read("--json", path)[1].splitlines(keepends=True)) == sorted(all_lines)
 
 
 @pytest.mark.slow
@@ -96,8 +96,8 @@ def test_a_server_that_hangs_is_reported_although_nothing_passes_any_more(tmp_pa
         assert re.search(r" waits for \d", line)
         live.interrupt()
         assert live.end()[0] == 0
-    said = subprocess.run([*COMMAND, "check", str(path)], stdout=subprocess.PIPE, check=True).stdout
-    assert b"does not reply to REQ 127.0.0.1" in said
+    printed = subprocess.run([*COMMAND, "check", str(path)], stdout=subprocess.PIPE, check=True).stdout
+    assert b"does not reply to REQ 127.0.0.1" in printed
 
 
 @in_namespace(LOOPBACK)
@@ -410,7 +410,7 @@ def test_only_packets_that_match_the_words_behind_the_interface_are_captured(tmp
     with Live("-i", "lo", "-w", path, "udp", "and", "dst", "port", "9", "-q") as live:
         live.begun()
         push(2)
-        say(5)
+        send_datagrams(5)
         live.interrupt()
         assert live.end()[0] == 0
     assert len(contents(path).packets) == 5

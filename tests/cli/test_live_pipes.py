@@ -55,8 +55,8 @@ def test_wireshark_can_read_the_pipe(tmp_path: pathlib.Path) -> None:
         assert live.process.stderr is not None
         captured = live.process.stderr.read().decode().splitlines()[-1]
         assert live.process.wait() == 0
-        _, said = dumpcap.communicate()
-    assert dumpcap.returncode == 0, said
+        _, errors = dumpcap.communicate()
+    assert dumpcap.returncode == 0, errors
     assert captured == f"zmtpscope: {len(contents_of_any(path))} packets captured on lo, 0 dropped"
     code, out = read("--json", path)
     assert (code, bodies(out.splitlines())) == (0, sent)
@@ -135,9 +135,9 @@ def test_a_device_is_written_to(tmp_path: pathlib.Path) -> None:
 @in_namespace(LOOPBACK)
 def test_packets_are_not_written_to_a_terminal() -> None:
     with Terminal("live", "-i", "lo", "-w", "-") as terminal:
-        code, said = terminal.end()
+        code, errors = terminal.end()
     assert code == 2
-    assert "standard output is a terminal: add | wireshark -k -i -" in said.replace("\r\n", "")
+    assert "standard output is a terminal: add | wireshark -k -i -" in errors.replace("\r\n", "")
 
 
 def test_a_stream_is_no_ring(zmtpscope: Run, tmp_path: pathlib.Path) -> None:

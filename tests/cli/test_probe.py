@@ -17,7 +17,7 @@ import zmq.auth
 from tests.cli.running import Run, secret_file
 from tests.libzmq import CLIENT, SERVER, Libzmq, Logins
 from tests.peer_octets import GREETING, command, message, ready
-from tests.scripted import REFUSAL, Script, hold, receive, says, served
+from tests.scripted import REFUSAL, Script, hold, receive, sending_script, served
 from tests.waiting import PATIENCE, in_thread
 from zmtpscope.live.probe.probe import HARMLESS, JOINING
 from zmtpscope.records import to_text
@@ -31,7 +31,7 @@ def probe(zmtpscope: Run) -> Run:
     return functools.partial(zmtpscope, "probe")
 
 
-def told(output: str) -> dict[str, Any]:
+def json_of(output: str) -> dict[str, Any]:
     [line] = output.splitlines()
     found: dict[str, Any] = json.loads(line)
     return found
@@ -47,7 +47,7 @@ def test_every_socket_type(probe: Run, libzmq: Libzmq, socket_type: str) -> None
         endpoint, "--json", "--expect", f"socket-type={socket_type}", "--expect", "version=3.1"
     )
     assert (code, errors) == (0, "")
-    found = told(output)
+    found = json_of(output)
     assert (found["endpoint"], found["mechanism"], found["version_in_force"]) == (endpoint, "NULL", "3.1")
     assert found["socket_type"] == socket_type
     assert found["connections"] == 1
@@ -156,7 +156,7 @@ def test_a_mechanism_that_needs_credentials_is_found(probe: Run, libzmq: Libzmq,
     )
     assert ("-> add --server-key" if mechanism == "CURVE" else "-> add --user") in output
     code, output, errors = probe(endpoint, "--expect", "socket-type=PUB", "--json")
-    assert (code, told(output)["exit_code"]) == (4, 4)
+    assert (code, json_of(output)["exit_code"]) == (4, 4)
     assert errors == f'zmtpscope: {endpoint}: socket-type is not known, and "PUB" was expected\n'
 
 
@@ -166,7 +166,7 @@ def test_plain(probe: Run, libzmq: Libzmq, tmp_path: pathlib.Path) -> None:
     for socket_type in HARMLESS.keys() & {*STABLE}:
         endpoint = libzmq.endpoint(socket_type, "PLAIN")
         code, output, _ = probe(endpoint, "--plain-file", login, "--json")
-        found = told(output)
+        found = json_of(output)
         assert (code, found["socket_type"], found["handshake"]) == (0, socket_type, "complete")
         assert found["ping"]["context_returned"]
     push = libzmq.endpoint("PUSH", "PLAIN")
@@ -199,7 +199,7 @@ def test_a_login_that_the_peer_does_not_need(probe: Run, libzmq: Libzmq, tmp_pat
 def test_curve(probe: Run, libzmq: Libzmq) -> None:
     endpoint = libzmq.endpoint("SUB", "CURVE")
     code, output, _ = probe(endpoint, "--server-key", SERVER.public, "--expect", "socket-type=SUB", "--json")
-    found = told(output)
+    found = json_of(output)
     assert (code, found["handshake"], found["joined_as"]) == (0, "complete", "PUB")
     assert found["ping"]["context_returned"]
     assert "libzmq" in found["implementation"]
@@ -234,7 +234,7 @@ def test_expectations_that_are_not_met(probe: Run, libzmq: Libzmq) -> None:
     expected = ["identity=me", "implementation=LIBZMQ", "property:X-No=1", "mechanism=CURVE"]
     code, output, errors = probe(endpoint, "--json", *(word for each in expected for word in ("--expect", each)))
     assert code == 4
-    results = {each["name"]: (each["found"], each["met"]) for each in told(output)["expectations"]}
+    results = {each["name"]: (each["found"], each["met"]) for each in json_of(output)["expectations"]}
     assert results["identity"] == ("", False)
     assert results["implementation"][1]
     assert results["property:X-No"] == (None, False)
@@ -262,32 +262,44 @@ def drip(connection: socket.socket) -> None:
 
 
 WRONG: dict[str, tuple[Script, int, str]] = {
-    "silent": (says(), 11, "sent no data"),
+    "silent": (sending_script(), 11, "sent no data"),
     "drips": (drip, 11, "only part of its greeting"),
-    "stops behind the signature": (says(GREETING[:10]), 11, "only part of its greeting"),
-    "HTTP": (says(b"HTTP/1.1 400 Bad Request\r\n"), 12, "does not speak ZMTP: its first octets are 'HTTP/1.1 400 Bad"),
-    "SSH": (says(b"SSH-2.0-OpenSSH_9.6\r\n"), 12, "does not speak ZMTP: its first octets are 'SSH-2.0-OpenSSH_"),
-    "MySQL": (says(bytes.fromhex("4a0000000a382e302e3300") + bytes(70)), 12, "probably does not speak ZMTP"),
+    "stops behind the signature": (sending_script(GREETING[:10]), 11, "only part of its greeting"),
+    "HTTP": (
+        sending_script(b"HTTP/1.1 400 Bad Request\r\n"),
+        12,
+        "does not speak ZMTP: its first octets are 'HTTP/1.1 400 Bad",
+    ),
+    "SSH": (
+        sending_script(b"SSH-2.0-OpenSSH_9.6\r\n"),
+        12,
+        "does not speak ZMTP: its first octets are 'SSH-2.0-OpenSSH_",
+    ),
+    "MySQL": (sending_script(bytes.fromhex("4a0000000a382e302e3300") + bytes(70)), 12, "probably does not speak ZMTP"),
     "Telnet": (
-        says(bytes.fromhex("fffd18fffd20fffd23fffd27")),
+        sending_script(bytes.fromhex("fffd18fffd20fffd23fffd27")),
         12,
         "does not speak ZMTP: its first octets are ff fd 18",
     ),
-    "revision 0": (says(GREETING[:10] + b"\x00\x01"), 13, "announces revision 0, which is no version of ZMTP"),
-    "unknown socket type": (says(GREETING, ready("\x1b[31mPUB")), 16, "Unknown socket type"),
+    "revision 0": (
+        sending_script(GREETING[:10] + b"\x00\x01"),
+        13,
+        "announces revision 0, which is no version of ZMTP",
+    ),
+    "unknown socket type": (sending_script(GREETING, ready("\x1b[31mPUB")), 16, "Unknown socket type"),
     "flood": (flood, 16, "received more than 4 MiB, the limit of a probe"),
-    "2^63": (says(GREETING, ready("PUB"), b"\x02\x80" + bytes(7)), 16, "Frame size above 2^63-1"),
-    "2^63 for READY": (says(GREETING, b"\x06\x80" + bytes(7)), 16, "Frame size above 2^63-1"),
-    "PONG for READY": (says(GREETING, b"\x04\x05\x04PONG"), 16, "before the sender completed its handshake"),
-    "closes": (says(closes=True), 17, "the other side closed without sending data"),
-    "closes in the signature": (says(b"\xff\x00", closes=True), 17, "2 octets"),
+    "2^63": (sending_script(GREETING, ready("PUB"), b"\x02\x80" + bytes(7)), 16, "Frame size above 2^63-1"),
+    "2^63 for READY": (sending_script(GREETING, b"\x06\x80" + bytes(7)), 16, "Frame size above 2^63-1"),
+    "PONG for READY": (sending_script(GREETING, b"\x04\x05\x04PONG"), 16, "before the sender completed its handshake"),
+    "closes": (sending_script(closes=True), 17, "the other side closed without sending data"),
+    "closes in the signature": (sending_script(b"\xff\x00", closes=True), 17, "2 octets"),
     "closes in the greeting": (
-        says(GREETING[:40], closes=True),
+        sending_script(GREETING[:40], closes=True),
         17,
         "after 40 octets and before it received our mech",
     ),
-    "closes behind it": (says(GREETING, closes=True), 17, "the other side closed after the greetings"),
-    "ERROR": (says(GREETING, REFUSAL), 14, "ERROR '400': authentication refused"),
+    "closes behind it": (sending_script(GREETING, closes=True), 17, "the other side closed after the greetings"),
+    "ERROR": (sending_script(GREETING, REFUSAL), 14, "ERROR '400': authentication refused"),
 }
 
 
@@ -313,7 +325,7 @@ def test_refused(probe: Run) -> None:
     assert (code, output) == (10, "")
     assert errors == f"zmtpscope: tcp://127.0.0.1:{port}: connection refused: nothing listens on the port\n"
     code, output, _ = probe(f"tcp://127.0.0.1:{port}", "--json")
-    found = told(output)
+    found = json_of(output)
     assert (code, found["exit_code"], found["version"]) == (10, 10, None)
     assert found["error"] == "connection refused: nothing listens on the port"
 
@@ -342,13 +354,13 @@ def test_a_name_server_that_does_not_answer(probe: Run, monkeypatch: pytest.Monk
 
 def test_text_of_the_network_is_escaped(probe: Run) -> None:
     evil = to_text(b'\x1b]0;"\xe2\x80\xae\xff\n')
-    with served(says(GREETING, ready("PUSH", ("Identity", evil), ("X-Evil", evil)))) as endpoint:
+    with served(sending_script(GREETING, ready("PUSH", ("Identity", evil), ("X-Evil", evil)))) as endpoint:
         code, output, _ = probe(endpoint)
         _, as_json, _ = probe(endpoint, "--json")
     assert code == 0
     assert 'identity         "\\x1b]0;"\\u202e\\xff\\x0a"\n' in output
     assert 'property X-Evil  "\\x1b]0;"' in output
-    assert told(as_json)["identity"] == '\x1b]0;"\u202e\\xff\n'
+    assert json_of(as_json)["identity"] == '\x1b]0;"\u202e\\xff\n'
 
 
 def closes_unless(mechanism: str) -> Script:
@@ -368,7 +380,7 @@ def closes_unless(mechanism: str) -> Script:
 def test_searches_for_a_mechanism_that_is_not_announced(probe: Run, mechanism: str) -> None:
     with served(closes_unless(mechanism)) as endpoint:
         code, output, _ = probe(endpoint, "--json")
-    found = told(output)
+    found = json_of(output)
     assert (code, found["mechanism"], found["handshake"]) == (0, mechanism, "needs credentials")
     assert found["connections"] <= 3
 
@@ -398,5 +410,5 @@ def test_a_server_that_waits_for_our_ready(probe: Run, theirs: str, ours: str) -
 
     with served(script) as endpoint:
         code, output, _ = probe(endpoint, "--json")
-    found = told(output)
+    found = json_of(output)
     assert (code, found["socket_type"], found["joined_as"]) == (0, theirs, ours)

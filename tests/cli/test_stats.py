@@ -72,11 +72,11 @@ def test_damage_is_reported_as_read_does(zmtpscope: Run, tmp_path: pathlib.Path)
         _, summed, _ = zmtpscope("read", "-q", path)
         _, output, _ = zmtpscope("stats", path)
         (words,) = [line for line in summed.splitlines() if line.startswith("damage ")]
-        (said,) = [line for line in output.splitlines() if line.startswith("damage ")]
-        assert said.startswith(words)
+        (damage,) = [line for line in output.splitlines() if line.startswith("damage ")]
+        assert damage.startswith(words)
         _, lines, _ = zmtpscope("read", "--json", path, "-Y", "record == message and not complete")
         incomplete = len(lines.splitlines())
-        assert (f"{incomplete} incomplete message" in said) == bool(incomplete)
+        assert (f"{incomplete} incomplete message" in damage) == bool(incomplete)
     path = tmp_path / "cut.pcap"
     path.write_bytes(PUBSUB.read_bytes()[:-10])
     assert "the file ends inside" in zmtpscope("stats", path)[1]

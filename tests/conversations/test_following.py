@@ -29,7 +29,7 @@ Values = dict[str, Any]
 ONE = Chosen(frozenset((1,)))
 
 
-def told(capture: Any, followed: Chosen, options: Options | None = None) -> list[tuple[Values, bool]]:
+def followed_records(capture: Any, followed: Chosen, options: Options | None = None) -> list[tuple[Values, bool]]:
     options = options or Options()
     following = Following(followed, options, lambda: 0)
     return [each for batch in Analyser(options).run(capture) for each in following.records(batch)]
@@ -38,8 +38,8 @@ def told(capture: Any, followed: Chosen, options: Options | None = None) -> list
 def text(capture: Any, followed: Chosen, form: str = "auto") -> str:
     lines = ConversationText(Clock("e", lambda: 0), form, lambda style, words: words)
     shown: list[str] = []
-    for values, is_told in told(capture, followed):
-        if is_told:
+    for values, is_chosen in followed_records(capture, followed):
+        if is_chosen:
             shown += lines.lines(values)
         else:
             lines.learn(values)
@@ -61,8 +61,8 @@ def test_follow_prints_the_records_of_the_connection_that_read_prints(name: str)
         if each["conn"] == 1
         and (each["record"] in ("message", "gap", "stall", "leftover", "connection") or each.get("name") in COMMANDS)
     ]
-    found = told(open_captures([str(CAPTURES / name)]), ONE)
-    assert [place(each) for each, is_told in found if is_told] == expected
+    found = followed_records(open_captures([str(CAPTURES / name)]), ONE)
+    assert [place(each) for each, is_chosen in found if is_chosen] == expected
 
 
 def two_clients() -> list[Packet]:
@@ -83,16 +83,16 @@ def two_clients() -> list[Packet]:
 
 @given(st.integers(1, 30))
 def test_a_peer_is_followed_from_connection_to_connection(size: int) -> None:
-    found = told(Capture(two_clients(), size), Chosen(peer="ann"))
-    bodies = [(each["conn"], each["bodies"]) for each, is_told in found if is_told and each["record"] == "message"]
+    found = followed_records(Capture(two_clients(), size), Chosen(peer="ann"))
+    bodies = [(each["conn"], each["bodies"]) for each, is_chosen in found if is_chosen and each["record"] == "message"]
     assert bodies == [(conn, [body]) for conn in (1, 3) for body in (b"from ann", b"early", b"to ann")]
-    assert found == told(Capture(two_clients()), Chosen(peer="ann"))
+    assert found == followed_records(Capture(two_clients()), Chosen(peer="ann"))
 
 
 def test_a_gap_is_printed_in_its_place_even_if_only_a_topic_is_followed() -> None:
     path = str(CAPTURES / "damage" / "holes.pcap")
-    found = told(open_captures([path]), Chosen(filters=[Filter("topic matches '^w'")]))
-    kinds = [each["record"] for each, is_told in found if is_told]
+    found = followed_records(open_captures([path]), Chosen(filters=[Filter("topic matches '^w'")]))
+    kinds = [each["record"] for each, is_chosen in found if is_chosen]
     assert 0 < kinds.index("gap") < len(kinds) - 1
     assert kinds[-1] == "connection"
     shown = text(open_captures([path]), Chosen(filters=[Filter("topic matches '^w'")]))
@@ -161,7 +161,7 @@ def test_missing_octets_are_reported() -> None:
         (Options(bodies="none"), "(not kept)"),
     ):
         lines = ConversationText(Clock("e", lambda: 0), "auto", lambda style, words: words)
-        found = [each for each, is_told in told(Capture(talk.packets), ONE, options) if is_told]
+        found = [each for each, is_chosen in followed_records(Capture(talk.packets), ONE, options) if is_chosen]
         assert words in "".join(line for each in found for line in lines.lines(each))
 
 

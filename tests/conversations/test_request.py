@@ -28,7 +28,7 @@ class Network:
         self.talks = [connected(1, ("REQ", "ROUTER")), connected(2, ("REQ", "ROUTER")), connected(3, ("REP", "DEALER"))]
         self.time = START + 10_000_000_000
 
-    def say(self, talk: int, side: int, *frames: bytes) -> None:
+    def send_at(self, talk: int, side: int, *frames: bytes) -> None:
         self.time += 1_000_000_000
         conversation = self.talks[talk]
         conversation.time = self.time
@@ -50,21 +50,21 @@ class Network:
 
     def _batches(self, place: int) -> Iterator[Batch]:
         packets = together(*self.talks)
-        said = [number for number, packet in enumerate(packets, 1) if packet.time > START + 10_000_000_000]
-        return map(RequestHops(said[place], OPTIONS).batch, Analyser(OPTIONS).run(Capture(packets)))
+        after_handshakes = [number for number, packet in enumerate(packets, 1) if packet.time > START + 10_000_000_000]
+        return map(RequestHops(after_handshakes[place], OPTIONS).batch, Analyser(OPTIONS).run(Capture(packets)))
 
 
 def test_two_requests_at_the_same_time() -> None:
     network = Network()
-    network.say(0, 0, b"", b"one")
-    network.say(1, 0, b"", b"two")
-    network.say(2, 1, b"B", b"", b"two")
-    network.say(2, 1, b"A", b"", b"one")
-    network.say(2, 0, b"B", b"", b"reply two")
-    network.say(1, 1, b"", b"reply two")
-    network.say(2, 0, b"A", b"", b"reply one")
-    network.say(0, 1, b"", b"reply one")
-    network.say(0, 0, b"", b"one")
+    network.send_at(0, 0, b"", b"one")
+    network.send_at(1, 0, b"", b"two")
+    network.send_at(2, 1, b"B", b"", b"two")
+    network.send_at(2, 1, b"A", b"", b"one")
+    network.send_at(2, 0, b"B", b"", b"reply two")
+    network.send_at(1, 1, b"", b"reply two")
+    network.send_at(2, 0, b"A", b"", b"reply one")
+    network.send_at(0, 1, b"", b"reply one")
+    network.send_at(0, 0, b"", b"one")
     assert network.hops(0) == [
         (1, 0, [b"", b"one"]),
         (3, 1, [b"A", b"", b"one"]),
@@ -76,20 +76,20 @@ def test_two_requests_at_the_same_time() -> None:
 
 def test_a_request_without_a_reply() -> None:
     network = Network()
-    network.say(0, 0, b"", b"one")
-    network.say(2, 1, b"A", b"", b"one")
-    network.say(1, 0, b"", b"two")
+    network.send_at(0, 0, b"", b"one")
+    network.send_at(2, 1, b"A", b"", b"one")
+    network.send_at(1, 0, b"", b"two")
     assert [(conn, side) for conn, side, _ in network.hops(0)] == [(1, 0), (3, 1)]
 
 
 def test_an_equal_request_is_drawn_with_its_own_reply() -> None:
     network = Network()
-    network.say(0, 0, b"", b"one")
-    network.say(1, 0, b"", b"one")
-    network.say(2, 1, b"B", b"", b"one")
-    network.say(2, 0, b"B", b"", b"reply")
-    network.say(1, 1, b"", b"reply")
-    network.say(1, 1, b"", b"another")
+    network.send_at(0, 0, b"", b"one")
+    network.send_at(1, 0, b"", b"one")
+    network.send_at(2, 1, b"B", b"", b"one")
+    network.send_at(2, 0, b"B", b"", b"reply")
+    network.send_at(1, 1, b"", b"reply")
+    network.send_at(1, 1, b"", b"another")
     assert network.hops(0) == [
         (1, 0, [b"", b"one"]),
         (2, 0, [b"", b"one"]),
@@ -101,20 +101,20 @@ def test_an_equal_request_is_drawn_with_its_own_reply() -> None:
 
 def test_a_reply_in_another_envelope_than_its_request_is_known_by_its_end() -> None:
     network = Network()
-    network.say(0, 0, b"", b"one")
-    network.say(2, 1, b"MDPW01", b"\2", b"A", b"", b"one")
-    network.say(2, 0, b"MDPW01", b"\4")
-    network.say(2, 0, b"MDPW01", b"\3", b"A", b"", b"reply")
-    network.say(0, 1, b"", b"reply")
+    network.send_at(0, 0, b"", b"one")
+    network.send_at(2, 1, b"MDPW01", b"\2", b"A", b"", b"one")
+    network.send_at(2, 0, b"MDPW01", b"\4")
+    network.send_at(2, 0, b"MDPW01", b"\3", b"A", b"", b"reply")
+    network.send_at(0, 1, b"", b"reply")
     assert [frames[-1] for _, _, frames in network.hops(0)] == [b"one", b"one", b"reply", b"reply"]
 
 
 def test_findings_about_other_requests_of_the_connections_are_left_out() -> None:
     network = Network()
-    network.say(0, 0, b"", b"one")
-    network.say(1, 0, b"", b"one")
-    network.say(1, 1, b"", b"reply")
-    network.say(1, 0, b"", b"two")
+    network.send_at(0, 0, b"", b"one")
+    network.send_at(1, 0, b"", b"one")
+    network.send_at(1, 1, b"", b"reply")
+    network.send_at(1, 0, b"", b"two")
     for talk in network.talks:
         talk.time = network.time + 1_000_000_000
         talk.close()

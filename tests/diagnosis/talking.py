@@ -30,25 +30,25 @@ class Talk:
         )
 
     def greet(self, side: int, mechanism: str = "NULL") -> Talk:
-        return self.say(side, build_greeting_3(mechanism, version="3.1"))
+        return self.send(side, build_greeting_3(mechanism, version="3.1"))
 
     def command(self, side: int, name: str, mechanism: str = "NULL", **fields: object) -> Talk:
-        return self.say(side, command(mechanism, name, **fields))
+        return self.send(side, command(mechanism, name, **fields))
 
     def ready(self, side: int, socket_type: str, identity: str | None = None) -> Talk:
-        return self.say(side, ready(socket_type, identity=identity or None))
+        return self.send(side, ready(socket_type, identity=identity or None))
 
     def handshake(self, client: str, server: str, identity: str | None = None) -> Talk:
         """All of it, with the socket types of both sides and the identity of the client."""
         return self.greet(CLIENT).greet(SERVER).ready(CLIENT, client, identity).ready(SERVER, server)
 
     def message(self, side: int, body: bytes) -> Talk:
-        return self.say(side, message(body))
+        return self.send(side, message(body))
 
     def multipart(self, side: int, *frames: bytes) -> Talk:
-        return self.say(side, message(*frames))
+        return self.send(side, message(*frames))
 
-    def say(self, side: int, octets: bytes) -> Talk:
+    def send(self, side: int, octets: bytes) -> Talk:
         """Send octets of a side, and the acknowledgment of the other."""
         self.conversation.send(side, octets)
         self.conversation.acknowledge(1 - side)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.diagnosis.diagnosing import diagnoses_in
 from tests.diagnosis.publishing_traffic import derivation_of
 from tests.diagnosis.reading import derive
 from tests.diagnosis.requesting_traffic import MS, SERVER, START, Asker, diagnosed, records_from
 from tests.diagnosis.talking import Talk
-from tests.diagnosis.telling import told
 from tests.dissect.test_outages import cut_off, lost_acknowledgments
 from tests.peer_octets import GREETING, message, ping, pong, ready
 from tests.traffic import Conversation
@@ -26,8 +26,8 @@ REPORTED = Path(__file__).parents[2] / "captures/problems/reported"
 
 
 def test_a_path_that_drops_large_packets_is_named() -> None:
-    assert "MTU" in told(REPORTED / "mtu-black-hole.pcap")["not-acknowledged"].hint
-    assert "MTU" not in told(REPORTED / "nat-idle-req-hang.pcap")["not-acknowledged"].hint
+    assert "MTU" in diagnoses_in(REPORTED / "mtu-black-hole.pcap")["not-acknowledged"].hint
+    assert "MTU" not in diagnoses_in(REPORTED / "nat-idle-req-hang.pcap")["not-acknowledged"].hint
 
 
 def test_small_messages_that_tcp_sends_again_together_are_no_large_packet() -> None:

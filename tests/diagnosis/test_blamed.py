@@ -135,8 +135,8 @@ def test_every_capture_has_its_sentences() -> None:
 def test_the_cause_is_named_and_nothing_else_is(name: str) -> None:
     (path,) = BLAMED.glob(f"{name}.pcap*")
     found = [each.diagnosis for each in diagnoses(path)]
-    told = tuple(f"{each.severity} {each.statement}" for each in found if each.severity in FAILING)
-    assert told == SENTENCES[name]
+    statements = tuple(f"{each.severity} {each.statement}" for each in found if each.severity in FAILING)
+    assert statements == SENTENCES[name]
 
 
 @pytest.mark.parametrize(

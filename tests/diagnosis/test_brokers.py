@@ -46,7 +46,7 @@ class Broker:
             self.until(number, at)
             worker.close()
 
-    def told(self) -> list[tuple[str, str]]:
+    def diagnoses(self) -> list[tuple[str, str]]:
         for worker in self.workers:
             worker.add(1, ACK)
         found = diagnosed(*self.workers, *self.clients, rule=RULE)
@@ -63,7 +63,7 @@ def test_requests_that_no_worker_is_free_for_match_the_workers(both: bool) -> No
     for at in (5000, 9000):
         broker.ask(at, None, answered=False)
     broker.until(0, 15_000)
-    blamed = [text.partition(" does not reply")[0] for _, text in broker.told()]
+    blamed = [text.partition(" does not reply")[0] for _, text in broker.diagnoses()]
     assert blamed == (["REQ 10.0.0.10", "REQ 10.0.0.11"] if both else ["REQ 10.0.0.10", "ROUTER 10.0.0.1:5555"])
 
 
@@ -74,6 +74,6 @@ def test_a_broker_without_workers_is_reported_with_the_one_that_left_last_howeve
     broker.leave(800)
     for at in (1000, 4500, 8000):
         broker.ask(at, None, answered=False)
-    ((_, text),) = broker.told()
+    ((_, text),) = broker.diagnoses()
     assert "to which it had sent 3 messages, closed its connection" in text
     assert "and no other one is there" in text

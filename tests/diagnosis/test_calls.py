@@ -8,8 +8,8 @@ import msgpack
 import orjson
 import pytest
 
+from tests.diagnosis.diagnosing import causes_of, consequences_of
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import causes_of, consequences_of
 from tests.traffic import Capture
 from zmtpscope.diagnosis.derivation import Derivation
 from zmtpscope.diagnosis.diagnosis import Diagnosis

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.diagnosis.diagnosing import diagnoses_in
 from tests.diagnosis.requesting_traffic import Asker
-from tests.diagnosis.telling import told
 from tests.dissect.test_zre_network import Parts, one_sided, unanswered
 from tests.peer_octets import message
 from tests.traffic import Capture, together
@@ -32,14 +32,14 @@ NOTES = {"peer-departed"}
     ],
 )
 def test_missing_packets_are_the_only_diagnosis(captures: Path, name: str, rule: str, words: str) -> None:
-    found = told(captures / f"damage/{name}.pcap")
+    found = diagnoses_in(captures / f"damage/{name}.pcap")
     assert set(found) - NOTES == {rule}
     assert words in found[rule].text
 
 
 @pytest.mark.parametrize("name", ["duplicates", "reordered", "overlaps", "reorder-duplicate"])
 def test_data_that_tcp_recovers_is_no_loss(captures: Path, name: str) -> None:
-    assert set(told(captures / f"damage/{name}.pcap")) <= {"clock-went-back", "capture-misordered"}
+    assert set(diagnoses_in(captures / f"damage/{name}.pcap")) <= {"clock-went-back", "capture-misordered"}
 
 
 @pytest.mark.parametrize("late", [0, 1], ids=["packets of the client are late", "packets of the server are late"])
@@ -60,9 +60,9 @@ def test_a_capture_merged_from_two_clocks_accuses_nobody(late: int) -> None:
 
 def test_facts_without_room_are_counted(captures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = captures / "problems/login-refused.pcap"
-    assert "limits-reached" not in told(path)
+    assert "limits-reached" not in diagnoses_in(path)
     monkeypatch.setattr(derivation, "MAX_CONNECTIONS", 4)
-    assert "connections left out, the oldest first" in told(path)["limits-reached"].text
+    assert "connections left out, the oldest first" in diagnoses_in(path)["limits-reached"].text
 
 
 @pytest.mark.parametrize(("node", "id_"), [(one_sided, "ZRE-12"), (unanswered, "ZRE-11")])

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.diagnosis.diagnosing import diagnoses_of
 from tests.diagnosis.reading import diagnoses
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import told_of
 from zmtpscope.diagnosis.observers import rounds
 
 RULE = "messages-go-round"
@@ -31,7 +31,7 @@ def circle(*bodies: bytes, every: float = 0.01, **given: int) -> tuple[Talk, Tal
 
 
 def test_a_message_that_repeats_on_both_links_circulates() -> None:
-    diagnosis = told_of(*circle(*[b"price"] * 20))[RULE]
+    diagnosis = diagnoses_of(*circle(*[b"price"] * 20))[RULE]
     assert diagnosis.statement == (
         "likely: XPUB 10.0.0.1:6000 and XPUB 10.0.0.2 send each other the same message repeatedly: 20 times in "
         "228 ms, since packet 23"
@@ -41,7 +41,7 @@ def test_a_message_that_repeats_on_both_links_circulates() -> None:
 
 def test_a_message_circulates_among_others() -> None:
     others = [b"tick %d" % number for number in range(20)]
-    assert RULE in told_of(*circle(*[each for pair in zip(others, [b"price"] * 20, strict=True) for each in pair]))
+    assert RULE in diagnoses_of(*circle(*[each for pair in zip(others, [b"price"] * 20, strict=True) for each in pair]))
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_a_message_circulates_among_others() -> None:
     ],
 )
 def test_all_else_does_not(talks: tuple[Talk, ...]) -> None:
-    assert RULE not in told_of(*talks)
+    assert RULE not in diagnoses_of(*talks)
 
 
 def test_the_last_messages_are_remembered_until_one_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "MAX_MESSAGES", 4)
     for others, is_named in ((4, False), (3, True)):
         bodies = [*[b"%d" % number for number in range(others)], b"price"] * 9
-        assert (RULE in told_of(*circle(*bodies, every=0.001))) == is_named
+        assert (RULE in diagnoses_of(*circle(*bodies, every=0.001))) == is_named
 
 
 def test_two_proxies_that_forward_to_each_other_are_named(captures: Path) -> None:

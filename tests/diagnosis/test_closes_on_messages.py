@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.diagnosis.diagnosing import consequences_of, diagnoses_of
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import consequences_of, told_of
 
 RULE = "fails-on-message"
 
@@ -25,7 +25,7 @@ def visit(
 
 def test_a_program_that_ends_behind_a_message_each_time_fails_on_it() -> None:
     visits = [visit(number) for number in range(4)]
-    diagnosis = told_of(*visits)[RULE]
+    diagnosis = diagnoses_of(*visits)[RULE]
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
     assert diagnosis.text.startswith("ROUTER 10.0.0.1:5555 ends each connection of DEALER 10.0.0.2 within 3 ms")
     assert diagnosis.text.endswith(
@@ -45,4 +45,4 @@ def test_a_program_that_ends_behind_a_message_each_time_fails_on_it() -> None:
     ids=["twice", "it answers", "it lives on", "once at another moment"],
 )
 def test_other_ends_are_no_failures(visits: list[Talk]) -> None:
-    assert RULE not in told_of(*visits)
+    assert RULE not in diagnoses_of(*visits)

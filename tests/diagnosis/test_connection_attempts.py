@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.diagnosis.diagnosing import consequences_of, diagnoses_in, diagnoses_of
 from tests.diagnosis.talking import CLIENT, SERVER, Talk, knowledge_of
-from tests.diagnosis.telling import consequences_of, told, told_of
 from zmtpscope.capture.segments import ACK, FIN
 from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.records import SECOND
@@ -24,13 +24,13 @@ from zmtpscope.zmtp.greeting import build_signature
     ],
 )
 def test_nothing_listens(captures: Path, name: str, rule: str, words: str) -> None:
-    (diagnosis,) = told(captures / f"{name}.pcap").values()
+    (diagnosis,) = diagnoses_in(captures / f"{name}.pcap").values()
     assert (diagnosis.rule, diagnosis.severity) == (rule, "error")
     assert diagnosis.text.startswith(words)
 
 
 def test_a_server_that_starts_later_is_a_note(captures: Path) -> None:
-    (diagnosis,) = told(captures / "unreachable/server-up-later.pcap").values()
+    (diagnosis,) = diagnoses_in(captures / "unreachable/server-up-later.pcap").values()
     assert (diagnosis.rule, diagnosis.severity) == ("listener-late", "note")
     assert "did not listen until 1.32 s after 10.0.0.2 began to connect (8 attempts)" in diagnosis.text
 
@@ -44,13 +44,13 @@ def test_a_process_that_listens_late_at_several_endpoints_is_one_note() -> None:
             Talk(40 * number + 20, at=1.3 + 0.2 * number, port=port).handshake("DEALER", "ROUTER"),
         )
     ]
-    assert told_of(*talks)["listener-late"].text == (
+    assert diagnoses_of(*talks)["listener-late"].text == (
         "2 endpoints of 10.0.0.1 did not listen until 1.3 s to 1.5 s after 10.0.0.2 began to connect (24 attempts)"
     )
 
 
 def test_a_server_that_starts_at_once_is_not_reported(captures: Path) -> None:
-    assert told(captures / "problems/server-started-later.pcap") == {}
+    assert diagnoses_in(captures / "problems/server-started-later.pcap") == {}
 
 
 def _refused(first: int, times: int, at: float, client: int = 2) -> list[Talk]:
@@ -64,7 +64,7 @@ def _connected(number: int, at: float, seconds: float, client: int = 2) -> Talk:
 
 def test_a_client_that_started_first_still_misses_a_server_that_goes_away() -> None:
     talks = [*_refused(0, 5, 0), _connected(10, 0.6, 3), *_refused(20, 50, 3.8)]
-    found = told_of(*talks)
+    found = diagnoses_of(*talks)
     assert list(found) == ["peer-departed"]
     assert "no reconnection succeeded until the capture ended" in found["peer-departed"].text
     assert consequences_of("peer-departed", *talks) == {"connection-refused"}
@@ -73,7 +73,7 @@ def test_a_client_that_started_first_still_misses_a_server_that_goes_away() -> N
 def test_each_client_that_a_server_leaves_is_named() -> None:
     talks = [*_refused(0, 1, 0), _connected(10, 0.3, 2), _connected(11, 0.1, 2.2, client=3)]
     talks += _refused(20, 20, 2.5) + _refused(50, 20, 2.55, client=3)
-    text = told_of(*talks)["peer-departed"].text
+    text = diagnoses_of(*talks)["peer-departed"].text
     assert "closes 2 connections" in text
     assert "DEALER 10.0.0.2" in text
     assert "DEALER 10.0.0.3" in text
@@ -83,12 +83,12 @@ def test_a_server_that_another_client_got_back_to_is_there_again() -> None:
     """The program of the other one may have ended meanwhile."""
     talks = [_connected(10, 0, 2), _connected(11, 0, 2, client=3), *_refused(20, 3, 2.2), *_refused(30, 5, 2.2, 3)]
     talks.append(_connected(12, 2.9, 2, client=3))
-    assert list(told_of(*talks)) == ["peer-departed"]
+    assert list(diagnoses_of(*talks)) == ["peer-departed"]
     assert consequences_of("peer-departed", *talks) == set()
 
 
 def test_a_server_is_late_for_the_first_connection_only() -> None:
-    found = told_of(*_refused(0, 12, 0), _connected(20, 1.3, 1), *_refused(30, 12, 2.4), _connected(50, 4, 30))
+    found = diagnoses_of(*_refused(0, 12, 0), _connected(20, 1.3, 1), *_refused(30, 12, 2.4), _connected(50, 4, 30))
     assert "did not listen until 1.3 s after 10.0.0.2 began to connect (12 attempts)" in found["listener-late"].text
 
 
@@ -96,14 +96,14 @@ def test_a_server_is_late_for_the_first_connection_only() -> None:
 def test_a_server_that_is_missed_for_long_is_a_warning_even_if_nothing_else_is_in_the_capture(
     times: int, severity: str
 ) -> None:
-    found = told_of(_connected(0, 0, 2), *_refused(10, times, 2.2))
+    found = diagnoses_of(_connected(0, 0, 2), *_refused(10, times, 2.2))
     assert found["peer-departed"].severity == severity
 
 
 def test_clients_that_end_soon_after_their_server_do_not_miss_it() -> None:
     other = Talk(60, at=0, client=9, port=5559).handshake("REQ", "REP").wait(25).command(CLIENT, "PING")
     talks = [_connected(0, 0, 2), *_refused(10, 8, 2.2), other]
-    diagnosis = told_of(*talks)["peer-departed"]
+    diagnosis = diagnoses_of(*talks)["peer-departed"]
     assert diagnosis.severity == "note"
     assert diagnosis.text.endswith("they retried without success for about 900 ms, then no more")
     assert consequences_of("peer-departed", *talks) == {"connection-refused"}
@@ -126,7 +126,7 @@ def _unanswered(at: float) -> Talk:
 
 def test_a_peer_that_gets_no_answer_although_others_are_served_has_a_firewall_or_no_route() -> None:
     others = [_connected(10, 0, 9), _connected(11, 0.5, 9, client=3)]
-    diagnosis = told_of(*others, _unanswered(0.2))["connection-unanswered"]
+    diagnosis = diagnoses_of(*others, _unanswered(0.2))["connection-unanswered"]
     assert diagnosis.severity == "error"
     assert diagnosis.text.startswith(
         "Nothing answers at 10.0.0.1:5555, although it serves 10.0.0.2 and 10.0.0.3 meanwhile: 10.0.0.4 tried once"
@@ -137,7 +137,7 @@ def test_a_peer_that_gets_no_answer_although_others_are_served_has_a_firewall_or
 
 def test_a_host_that_is_served_and_whose_new_connections_get_no_answer_has_a_firewall() -> None:
     served = Talk(10, at=0).handshake("DEALER", "ROUTER").wait(9).message(SERVER, b"reply")
-    diagnosis = told_of(served, Talk(50, at=0.2).unanswered(7))["connection-unanswered"]
+    diagnosis = diagnoses_of(served, Talk(50, at=0.2).unanswered(7))["connection-unanswered"]
     assert diagnosis.severity == "error"
     assert "although it serves 1 connection of 10.0.0.2 meanwhile: 10.0.0.2 tried once (7 SYNs)" in diagnosis.text
 
@@ -150,14 +150,14 @@ def test_a_host_that_is_served_and_whose_new_connections_get_no_answer_has_a_fir
 def test_clients_served_at_another_time_prove_nothing_about_the_host(
     connected: tuple[float, float], tried: float
 ) -> None:
-    diagnosis = told_of(_connected(10, *connected), _unanswered(tried))["connection-unanswered"]
+    diagnosis = diagnoses_of(_connected(10, *connected), _unanswered(tried))["connection-unanswered"]
     assert diagnosis.text.startswith("Nothing answers at 10.0.0.1:5555: 10.0.0.4 tried once")
     assert "the host is down" in diagnosis.hint
 
 
 def test_a_client_refused_while_others_are_served_does_not_mean_that_nothing_listens() -> None:
     others = [_connected(10, 0, 9, client=3), _connected(11, 0.5, 9, client=5)]
-    diagnosis = told_of(*others, *_refused(20, 5, 2, client=4))["connection-refused"]
+    diagnosis = diagnoses_of(*others, *_refused(20, 5, 2, client=4))["connection-refused"]
     assert diagnosis.severity == "error"
     assert diagnosis.text.startswith(
         "10.0.0.1:5555 refuses connections, although it serves 10.0.0.3 and 10.0.0.5 meanwhile: 10.0.0.4 tried 5 times"
@@ -166,7 +166,7 @@ def test_a_client_refused_while_others_are_served_does_not_mean_that_nothing_lis
 
 
 def test_a_client_refused_before_and_after_another_one_connects_has_a_firewall_in_its_way() -> None:
-    diagnosis = told_of(*_refused(20, 40, 0, client=4), _connected(10, 0.05, 9, client=3))["connection-refused"]
+    diagnosis = diagnoses_of(*_refused(20, 40, 0, client=4), _connected(10, 0.05, 9, client=3))["connection-refused"]
     assert diagnosis.text.startswith("10.0.0.1:5555 refuses connections, although it serves 10.0.0.3 meanwhile")
 
 
@@ -183,29 +183,29 @@ def _closed_but_told_of_later(number: int) -> Talk:
     ids=["left before", "left before, and its client did not see it", "served when it was up again"],
 )
 def test_a_client_connected_at_another_time_proves_nothing_about_the_listener(other: Talk) -> None:
-    diagnosis = told_of(other, *_refused(20, 5, 2, client=4))["connection-refused"]
+    diagnosis = diagnoses_of(other, *_refused(20, 5, 2, client=4))["connection-refused"]
     assert diagnosis.text.startswith("Nothing listens at 10.0.0.1:5555: 10.0.0.4 tried 5 times")
 
 
 def test_another_port_of_the_host_that_answers_shows_that_it_is_up() -> None:
     served = Talk(0, at=0, port=5556).handshake("PULL", "PUSH").wait(4).message(SERVER, b"a")
-    diagnosis = told_of(served, Talk(1, at=0.5).unanswered(6))["connection-unanswered"]
+    diagnosis = diagnoses_of(served, Talk(1, at=0.5).unanswered(6))["connection-unanswered"]
     assert diagnosis.text.endswith("; 10.0.0.1:5556 on the same host answers meanwhile")
     assert "host is down" not in diagnosis.hint
 
 
 def test_connections_that_a_program_does_not_accept_fill_the_queue_of_its_listener() -> None:
-    waiting = [Talk(number, at=number / 10).say(CLIENT, build_signature(1)) for number in range(3)]
+    waiting = [Talk(number, at=number / 10).send(CLIENT, build_signature(1)) for number in range(3)]
     talks = [*waiting, Talk(9, at=1).unanswered(6), Talk(10, at=1.2).unanswered(6)]
-    assert list(told_of(*talks)) == ["handshake-timeout"]
+    assert list(diagnoses_of(*talks)) == ["handshake-timeout"]
     assert consequences_of("handshake-timeout", *talks) == {"connection-unanswered"}
 
 
 def test_a_port_that_accepts_later_has_a_listener_of_any_protocol() -> None:
     web = [
-        Talk(30 + n, at=2 + n).say(CLIENT, build_signature(1)).say(SERVER, b"HTTP/1.1 400\r\n\r\n") for n in range(3)
+        Talk(30 + n, at=2 + n).send(CLIENT, build_signature(1)).send(SERVER, b"HTTP/1.1 400\r\n\r\n") for n in range(3)
     ]
-    found = told_of(*_refused(0, 8, 0), *(talk.close(SERVER) for talk in web))
+    found = diagnoses_of(*_refused(0, 8, 0), *(talk.close(SERVER) for talk in web))
     assert "connection-refused" not in found
     assert "foreign-client" in found
 
@@ -221,7 +221,7 @@ def _answered_in_vain(number: int, syns: int, apart: float, client: int = 2) -> 
 
 def test_an_answer_that_does_not_reach_the_client_is_an_error() -> None:
     served = Talk(9, at=0, client=3).handshake("DEALER", "ROUTER").wait(8).message(CLIENT, b"x")
-    (diagnosis,) = told_of(_answered_in_vain(0, 4, 1), served).values()
+    (diagnosis,) = diagnoses_of(_answered_in_vain(0, 4, 1), served).values()
     assert (diagnosis.rule, diagnosis.severity) == ("answer-lost", "error")
     assert diagnosis.text.startswith(
         "10.0.0.1:5555 answers connection attempts, but the answers do not reach the client, although it serves "
@@ -232,37 +232,37 @@ def test_an_answer_that_does_not_reach_the_client_is_an_error() -> None:
 def test_a_port_scan_and_its_copies_in_the_capture_lose_no_answer() -> None:
     beside = Talk(9, at=0, client=3).handshake("DEALER", "ROUTER").wait(8).message(CLIENT, b"x")
     for syns in (1, 2):
-        assert told_of(_answered_in_vain(0, syns, 0.001), beside) == {}
+        assert diagnoses_of(_answered_in_vain(0, syns, 0.001), beside) == {}
 
 
 def test_an_answer_that_arrives_at_the_second_attempt_is_not_lost() -> None:
-    assert told_of(_answered_in_vain(0, 2, 1), _connected(5, 9, 3)).keys() <= {"listener-late", "peer-departed"}
+    assert diagnoses_of(_answered_in_vain(0, 2, 1), _connected(5, 9, 3)).keys() <= {"listener-late", "peer-departed"}
 
 
 def test_attempts_between_refused_ones_were_refused_too() -> None:
     """The capture lost the answers to two."""
-    found = told_of(*_refused(0, 9, 0), *(Talk(9 + at, at=at).unanswered(1) for at in (1, 2)), *_refused(20, 9, 3))
+    found = diagnoses_of(*_refused(0, 9, 0), *(Talk(9 + at, at=at).unanswered(1) for at in (1, 2)), *_refused(20, 9, 3))
     assert "connection-unanswered" not in found
 
 
 def test_a_capture_of_one_direction_does_not_show_that_nothing_answers() -> None:
     beside = Talk(9, at=0, port=5556).handshake("DEALER", "ROUTER").message(CLIENT, b"x").message(CLIENT, b"y")
     beside.conversation.packets = [each for each in beside.conversation.packets if each.side == CLIENT]
-    assert "connection-unanswered" not in told_of(beside, Talk(1, at=1).unanswered(5))
+    assert "connection-unanswered" not in diagnoses_of(beside, Talk(1, at=1).unanswered(5))
 
 
 def test_attempts_that_end_before_tcp_repeats_a_syn_got_answers_that_were_not_captured() -> None:
     """Or ZMQ_CONNECT_TIMEOUT ended them; a client without an answer sends its SYN again after a second."""
-    diagnosis = told_of(*(Talk(each, at=0.15 * each).unanswered(1) for each in range(30)))["connection-unanswered"]
+    diagnosis = diagnoses_of(*(Talk(each, at=0.15 * each).unanswered(1) for each in range(30)))["connection-unanswered"]
     assert (diagnosis.severity, diagnosis.certainty) == ("error", "likely")
     assert diagnosis.text == (
         "10.0.0.2 tried 23 times in 3.3 s to reach 10.0.0.1:5555: the capture has no answer, but each attempt ended "
         "before TCP repeats a SYN"
     )
     assert diagnosis.hint.startswith("capture both directions")
-    few = told_of(*(Talk(each, at=2 * each).unanswered(1) for each in range(3)))["connection-unanswered"]
+    few = diagnoses_of(*(Talk(each, at=2 * each).unanswered(1) for each in range(3)))["connection-unanswered"]
     assert few.certainty == "likely"
-    patient = told_of(*(Talk(each, at=0.15 * each).unanswered(2) for each in range(30)))["connection-unanswered"]
+    patient = diagnoses_of(*(Talk(each, at=0.15 * each).unanswered(2) for each in range(30)))["connection-unanswered"]
     assert (patient.certainty, patient.text.partition(":")[0]) == ("proven", "Nothing answers at 10.0.0.1")
 
 
@@ -270,7 +270,7 @@ def test_more_connections_than_a_firewall_allows_a_host_are_no_sign_that_nothing
     served = Talk(9, at=0).handshake("DEALER", "ROUTER")
     for _ in range(8):
         served.message(CLIENT, b"ask").message(SERVER, b"answer").wait(1)
-    (diagnosis,) = told_of(served, *_refused(20, 30, 2)).values()
+    (diagnosis,) = diagnoses_of(served, *_refused(20, 30, 2)).values()
     assert diagnosis.text.startswith(
         "10.0.0.1:5555 refuses connections, although it serves 1 connection of 10.0.0.2 meanwhile"
     )
@@ -279,16 +279,18 @@ def test_more_connections_than_a_firewall_allows_a_host_are_no_sign_that_nothing
 
 def test_an_old_connection_on_which_nothing_arrives_does_not_show_that_a_server_runs() -> None:
     old = Talk(9, at=0).handshake("DEALER", "ROUTER").message(SERVER, b"before").wait(6).message(CLIENT, b"ask")
-    assert told_of(old, *_refused(20, 30, 2))["connection-refused"].text.startswith("Nothing listens at 10.0.0.1:5555")
+    assert diagnoses_of(old, *_refused(20, 30, 2))["connection-refused"].text.startswith(
+        "Nothing listens at 10.0.0.1:5555"
+    )
 
 
 def test_a_socket_with_two_endpoints_of_which_one_refuses_is_named() -> None:
     served = Talk(9, at=0, port=5556).handshake("DEALER", "ROUTER").wait(5).message(SERVER, b"x")
-    diagnosis = told_of(served, *_refused(20, 30, 0.1))["connection-refused"]
+    diagnosis = diagnoses_of(served, *_refused(20, 30, 0.1))["connection-refused"]
     assert diagnosis.text.endswith("; DEALER 10.0.0.2 is connected to ROUTER 10.0.0.1:5556 meanwhile")
     assert "ZMQ_IMMEDIATE" in diagnosis.hint
     subscriber = Talk(9, at=0, port=5556).handshake("SUB", "PUB").wait(5).message(SERVER, b"x")
-    assert "ZMQ_IMMEDIATE" not in told_of(subscriber, *_refused(20, 30, 0.1))["connection-refused"].hint
+    assert "ZMQ_IMMEDIATE" not in diagnoses_of(subscriber, *_refused(20, 30, 0.1))["connection-refused"].hint
 
 
 def _opened_late(number: int, at: float, *copies: float) -> Talk:
@@ -300,7 +302,7 @@ def _opened_late(number: int, at: float, *copies: float) -> Talk:
 
 
 def test_a_client_whose_first_syns_are_not_answered_connects_late() -> None:
-    (diagnosis,) = told_of(_opened_late(0, 7, 7, 6, 4)).values()
+    (diagnosis,) = diagnoses_of(_opened_late(0, 7, 7, 6, 4)).values()
     assert (diagnosis.rule, diagnosis.severity) == ("opened-late", "note")
     assert diagnosis.text == (
         "DEALER 10.0.0.2 connected to ROUTER 10.0.0.1:5555 only after 7 s: the first SYNs were not answered"
@@ -312,19 +314,19 @@ def test_a_client_whose_first_answers_were_lost_is_not_called_unanswered() -> No
     late = _opened_late(0, 7, 7, 6, 4)
     answer = next(each for each in late.conversation.packets if each.side == SERVER)
     late.conversation.packets.insert(1, replace(answer, time=late.conversation.packets[0].time + 1))
-    diagnosis = told_of(late)["opened-late"]
+    diagnosis = diagnoses_of(late)["opened-late"]
     assert diagnosis.text.endswith("only after 7 s: the answers to the first SYNs did not reach the client")
     assert "lost between this point and the client" in diagnosis.hint
 
 
 def test_an_endpoint_that_is_not_refused_but_silent_at_first_did_not_answer() -> None:
-    found = told_of(Talk(50, at=0).unanswered(3), _connected(20, 4, 3))
+    found = diagnoses_of(Talk(50, at=0).unanswered(3), _connected(20, 4, 3))
     assert found["listener-late"].text.startswith("10.0.0.1:5555 did not answer until 4 s after 10.0.0.2 began")
 
 
 def test_clients_that_connect_late_while_others_are_served_meet_a_full_queue_or_a_firewall() -> None:
     served = Talk(9, at=0, client=3).handshake("DEALER", "ROUTER").wait(8).message(SERVER, b"x")
-    (diagnosis,) = told_of(served, _opened_late(0, 4, 3, 2), _opened_late(1, 8, 7, 6, 4)).values()
+    (diagnosis,) = diagnoses_of(served, _opened_late(0, 4, 3, 2), _opened_late(1, 8, 7, 6, 4)).values()
     assert (diagnosis.rule, diagnosis.severity) == ("opened-late", "warn")
     assert diagnosis.text == (
         "DEALER 10.0.0.2 connected to ROUTER 10.0.0.1:5555 only after 3 s to 7 s, on 2 connections: the first SYNs "
@@ -334,14 +336,14 @@ def test_clients_that_connect_late_while_others_are_served_meet_a_full_queue_or_
 
 def test_one_client_that_connects_late_while_others_are_served_is_a_note() -> None:
     served = Talk(9, at=0, client=3).handshake("DEALER", "ROUTER").wait(8).message(SERVER, b"x")
-    assert told_of(served, _opened_late(0, 4, 3, 2))["opened-late"].severity == "note"
+    assert diagnoses_of(served, _opened_late(0, 4, 3, 2))["opened-late"].severity == "note"
 
 
 def test_a_program_that_accepts_no_connection_meanwhile_has_a_full_queue() -> None:
     waiting = (
         Talk(8, at=0, client=3).greet(CLIENT).wait(6).greet(SERVER).ready(CLIENT, "DEALER").ready(SERVER, "ROUTER")
     )
-    diagnosis = told_of(waiting, _opened_late(0, 7, 6, 5))["opened-late"]
+    diagnosis = diagnoses_of(waiting, _opened_late(0, 7, 6, 5))["opened-late"]
     assert diagnosis.severity == "warn"
     assert diagnosis.text.endswith("; meanwhile the program did not accept 1 established connection either")
     assert "ZMQ_BACKLOG" in diagnosis.hint
@@ -349,7 +351,7 @@ def test_a_program_that_accepts_no_connection_meanwhile_has_a_full_queue() -> No
 
 def test_a_program_with_a_full_queue_serves_no_client() -> None:
     served = Talk(7, at=0, client=3).handshake("DEALER", "ROUTER").wait(1).message(SERVER, b"x")
-    waiting = [Talk(8 + number, at=2 + number / 10).say(CLIENT, build_signature(1)) for number in range(2)]
+    waiting = [Talk(8 + number, at=2 + number / 10).send(CLIENT, build_signature(1)) for number in range(2)]
     talks = [served, *waiting, Talk(50, at=3).unanswered(6)]
     assert consequences_of("handshake-timeout", *talks) == {"connection-unanswered"}
 
@@ -369,7 +371,7 @@ def _reset_answers(number: int, at: float, *, again: bool) -> Talk:
     ids=["asked another address", "gave up"],
 )
 def test_a_client_that_resets_the_answers_is_named(again: bool, words: str) -> None:
-    (diagnosis,) = told_of(*(_reset_answers(number, 0.6 * number, again=again) for number in range(12))).values()
+    (diagnosis,) = diagnoses_of(*(_reset_answers(number, 0.6 * number, again=again) for number in range(12))).values()
     assert (diagnosis.rule, diagnosis.severity) == ("answer-lost", "error")
     assert diagnosis.text.startswith(
         "10.0.0.1:5555 answers connection attempts, but 10.0.0.2 resets the answers: 10.0.0.2 tried 12 times in 6.6 s"
@@ -384,7 +386,7 @@ def test_an_address_that_answers_instead_of_the_one_asked_is_named() -> None:
         hosts = answer.conversation.hosts[0], bytes([10, 0, 0, 9])
         answer.conversation.packets = [replace(each, hosts=hosts) for each in answer.conversation.packets[1:]]
         answers.append(answer)
-    (diagnosis,) = told_of(asked, *answers).values()
+    (diagnosis,) = diagnoses_of(asked, *answers).values()
     assert (diagnosis.rule, diagnosis.severity) == ("answer-lost", "error")
     assert diagnosis.text.startswith(
         "10.0.0.9:5555 answers connection attempts to 10.0.0.1:5555, and 10.0.0.2 resets its answers: 10.0.0.2 tried "
@@ -394,13 +396,13 @@ def test_an_address_that_answers_instead_of_the_one_asked_is_named() -> None:
 
 def test_a_socket_with_two_endpoints_of_which_one_does_not_answer_is_named() -> None:
     served = Talk(9, at=0, port=5556).handshake("REQ", "REP").wait(8).message(SERVER, b"x")
-    diagnosis = told_of(served, Talk(50, at=0.2).unanswered(7))["connection-unanswered"]
+    diagnosis = diagnoses_of(served, Talk(50, at=0.2).unanswered(7))["connection-unanswered"]
     assert "ZMQ_IMMEDIATE" not in diagnosis.hint, "the host is up: its other port answers"
     other = Talk(9, at=0, port=5556).handshake("REQ", "REP")
     other.conversation.packets = [
         replace(each, hosts=(each.hosts[0], bytes([10, 0, 0, 9]))) for each in other.conversation.packets
     ]
-    diagnosis = told_of(other, Talk(50, at=0.2).unanswered(7))["connection-unanswered"]
+    diagnosis = diagnoses_of(other, Talk(50, at=0.2).unanswered(7))["connection-unanswered"]
     assert diagnosis.text.endswith("; REQ 10.0.0.2 is connected to REP 10.0.0.9:5556 meanwhile")
     assert "ZMQ_IMMEDIATE" in diagnosis.hint
 
@@ -409,7 +411,7 @@ def test_a_port_that_only_a_loopback_address_serves_is_named() -> None:
     local = Talk(9, at=0).handshake("REQ", "REP").wait(5).message(SERVER, b"x")
     loopback = bytes([127, 0, 0, 1])
     local.conversation.packets = [replace(each, hosts=(loopback, loopback)) for each in local.conversation.packets]
-    diagnosis = told_of(local, *_refused(20, 30, 0.1))["connection-refused"]
+    diagnosis = diagnoses_of(local, *_refused(20, 30, 0.1))["connection-refused"]
     assert diagnosis.text.endswith("; 127.0.0.1:5555 is served")
     assert "bound to 127.0.0.1:5555 only" in diagnosis.hint
 
@@ -425,10 +427,10 @@ def test_a_proxy_that_does_not_reach_its_server_explains_connections_without_a_g
         for each in tried.conversation.packets
     ]
     clients = [
-        Talk(number, at=2 * number, port=port).say(CLIENT, build_signature(1)).wait(1.5).close(SERVER)
+        Talk(number, at=2 * number, port=port).send(CLIENT, build_signature(1)).wait(1.5).close(SERVER)
         for number in range(4)
     ]
-    found = told_of(tried, *clients)
+    found = diagnoses_of(tried, *clients)
     passed_on = "; meanwhile 4 connections of 10.0.0.2 to 10.0.0.1:6000, which may pass them on, got no greeting"
     assert found["connection-unanswered"].text.endswith(passed_on) is is_named
     assert ("handshake-failing" in found) is not is_named

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.diagnosis.diagnosing import diagnoses_of
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import told_of
 
 RULE = "publisher-leaves-early"
 
@@ -21,7 +21,7 @@ def visit(number: int, *, stays: float = 0.05, messages: int = 0, subscribes: bo
 
 
 def test_publishers_that_close_without_a_message_are_named() -> None:
-    diagnosis = told_of(*map(visit, range(5)))[RULE]
+    diagnosis = diagnoses_of(*map(visit, range(5)))[RULE]
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
     assert diagnosis.text == (
         "PUB 10.0.0.2 closes 5 of 5 connections to XSUB 10.0.0.1:5555 within 63 ms without a message, although a "
@@ -30,12 +30,12 @@ def test_publishers_that_close_without_a_message_are_named() -> None:
 
 
 def test_some_of_them_may_be_in_time() -> None:
-    assert RULE in told_of(*(visit(number, messages=number % 2) for number in range(6)))
+    assert RULE in diagnoses_of(*(visit(number, messages=number % 2) for number in range(6)))
 
 
 def test_publishers_that_leave_before_the_subscription_count() -> None:
     visits = [visit(number, subscribes=number == 0) for number in range(4)]
-    diagnosis = told_of(*visits, Talk(9, at=9).reset(CLIENT))[RULE]
+    diagnosis = diagnoses_of(*visits, Talk(9, at=9).reset(CLIENT))[RULE]
     assert diagnosis.text.startswith("PUB 10.0.0.2 closes 4 of ")
     assert "although a subscription arrived on 1 of them" in diagnosis.text
 
@@ -52,4 +52,4 @@ def test_publishers_that_leave_before_the_subscription_count() -> None:
     ids=["they publish", "most publish", "they stay", "nobody subscribes", "few"],
 )
 def test_others_are_not(visits: list[Talk]) -> None:
-    assert RULE not in told_of(*visits)
+    assert RULE not in diagnoses_of(*visits)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.diagnosis.diagnosing import diagnoses_of
 from tests.diagnosis.requesting_traffic import Asker, diagnosed
 from tests.diagnosis.talking import SERVER, Talk
-from tests.diagnosis.telling import told_of
 from tests.peer_octets import message
 from tests.traffic import Conversation
 from zmtpscope.capture.segments import ACK, FIN
@@ -129,7 +129,7 @@ def test_programs_that_live_for_a_moment_at_ports_of_their_own_are_a_note() -> N
     ports = (40_101, 35_777, 51_002)
     talks = [_passing(number, 5 * number, port) for number, port in enumerate(ports)]
     tried = [each for number, port in enumerate(ports) for each in _tried_again(number + 1, 5 * number + 1, port)]
-    found = told_of(*talks, *tried)
+    found = diagnoses_of(*talks, *tried)
     assert {each.severity for each in found.values()} == {"note"}
     assert found["peer-departed"].text == (
         "PUSH of 10.0.0.1 listened at one port after another, and left 40101, 35777, 51002; PULL 10.0.0.2 still tries "
@@ -148,5 +148,5 @@ def test_programs_that_live_for_a_moment_at_ports_of_their_own_are_a_note() -> N
 )
 def test_a_program_that_no_other_port_replaces_is_missed(talks: list[Talk]) -> None:
     port = talks[0].conversation.ports[1]
-    found = told_of(*talks, *_tried_again(5, 9, port))
+    found = diagnoses_of(*talks, *_tried_again(5, 9, port))
     assert found["peer-departed"].severity == "warn"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.diagnosis.diagnosing import causes_of, diagnoses_of
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import causes_of, told_of
 from tests.export.test_json_lines import message_runs
 from tests.suites import examples
 from tests.twins import twins
@@ -85,7 +85,7 @@ def test_a_message_of_a_client_is_no_error_reply() -> None:
     made = Talk(0, at=0).handshake("REQ", "REP").wait(0.5)
     for _ in range(3):
         made.multipart(CLIENT, b"", b"ERROR: disk full").wait(0.05).multipart(SERVER, b"", b"OK").wait(0.1)
-    assert told_of(made.close(CLIENT)) == {}
+    assert diagnoses_of(made.close(CLIENT)) == {}
 
 
 WORDS = [b"ERR", b"err", b"Fail", b"fail", b"nok", b"NACK", b"exception", b"Error", b"Traceback (most recent"]

@@ -9,8 +9,8 @@ import orjson
 import pytest
 from hypothesis import given
 
+from tests.diagnosis.diagnosing import causes_of
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import causes_of
 from tests.export.test_json_lines import message_runs
 from tests.suites import examples
 from tests.traffic import Capture

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.diagnosis.diagnosing import diagnoses_of
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import told_of
 from tests.peer_octets import message
 from tests.traffic import Capture
 from zmtpscope.capture.segments import ACK, FIN
@@ -33,7 +33,7 @@ def served(at: float) -> Talk:
 
 
 def test_a_program_that_never_closes_is_named_with_its_connections() -> None:
-    diagnosis = told_of(*(left(number, at=number) for number in range(5)), served(8))[RULE]
+    diagnosis = diagnoses_of(*(left(number, at=number) for number in range(5)), served(8))[RULE]
     assert (diagnosis.severity, diagnosis.count) == ("warn", 5)
     assert diagnosis.text == (
         "PULL 10.0.0.1:5555 does not close its side of 5 connections with PUSH 10.0.0.2, whose first FIN its system "
@@ -43,11 +43,11 @@ def test_a_program_that_never_closes_is_named_with_its_connections() -> None:
 
 def test_a_program_that_answers_no_peer_any_more_is_a_note() -> None:
     talks = [left(number, at=number / 1000) for number in range(5)]
-    assert told_of(*talks, Talk(9, at=8).greet(CLIENT))[RULE].severity == "note"
+    assert diagnoses_of(*talks, Talk(9, at=8).greet(CLIENT))[RULE].severity == "note"
 
 
 def test_one_connection_is_a_note() -> None:
-    diagnosis = told_of(left(0, at=0), served(8))[RULE]
+    diagnosis = diagnoses_of(left(0, at=0), served(8))[RULE]
     assert (diagnosis.severity, diagnosis.text.partition(" with ")[0]) == (
         "note",
         "PULL 10.0.0.1:5555 does not close its side of its connection",
@@ -56,7 +56,7 @@ def test_one_connection_is_a_note() -> None:
 
 def test_a_peer_that_has_many_messages_to_read_may_close_later() -> None:
     talks = [left(number, at=number, messages=101) for number in range(5)]
-    assert told_of(*talks, served(8))[RULE].severity == "note"
+    assert diagnoses_of(*talks, served(8))[RULE].severity == "note"
 
 
 def goes_on_to_send() -> Talk:
@@ -103,7 +103,7 @@ def sends_lost_data_again() -> Talk:
     "half", [goes_on_to_send, sends_lost_data_again, is_not_acknowledged, closes_later, had_a_closed_window]
 )
 def test_a_peer_that_has_a_reason_is_not_reported(half: Callable[[], Talk]) -> None:
-    assert RULE not in told_of(half(), served(8))
+    assert RULE not in diagnoses_of(half(), served(8))
 
 
 @pytest.mark.parametrize("last", [served(8), Talk(9, at=8).greet(CLIENT)], ids=["it goes on", "it hangs"])
@@ -119,9 +119,9 @@ def test_live_capture_reports_it_while_packets_arrive(last: Talk) -> None:
     for batch in analyser.tick(analyser.latest):
         watch.feed(batch)
     live = {each.rule: (each.severity, each.text) for each in watch.news(analyser.ongoing())}
-    assert live.pop(RULE) == (told_of(*talks)[RULE].severity, told_of(*talks)[RULE].text)
+    assert live.pop(RULE) == (diagnoses_of(*talks)[RULE].severity, diagnoses_of(*talks)[RULE].text)
     assert live.keys() <= {"clear-text"}
 
 
 def test_a_capture_that_ends_soon_proves_nothing() -> None:
-    assert RULE not in told_of(left(0, at=7), served(8))
+    assert RULE not in diagnoses_of(left(0, at=7), served(8))

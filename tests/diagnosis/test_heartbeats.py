@@ -166,9 +166,9 @@ def far_away(milliseconds: int) -> Heart:
 
 
 def test_a_time_out_below_the_round_trip_time_is_the_mistake() -> None:
-    (told,) = diagnosed(far_away(500), rule=RULE)
-    assert (told.severity, told.certainty, told.hint) == ("warn", "likely", SHORT_HINT)
-    assert told.text == (
+    (timeout,) = diagnosed(far_away(500), rule=RULE)
+    assert (timeout.severity, timeout.certainty, timeout.hint) == ("warn", "likely", SHORT_HINT)
+    assert timeout.text == (
         "ROUTER 10.0.0.1:5555 cannot answer as fast as DEALER 10.0.0.2 expects, which closed 300 ms after its "
         "PING in packet 12: in the handshake an answer took 501 ms"
     )
@@ -189,18 +189,18 @@ def at_the_server(at: int, path: int) -> Heart:
     return heart
 
 
-@pytest.mark.parametrize(("path", "times", "is_told"), [(500, 3, True), (500, 2, False), (100, 3, False)])
+@pytest.mark.parametrize(("path", "times", "is_reported"), [(500, 3, True), (500, 2, False), (100, 3, False)])
 def test_a_client_that_closes_before_the_pong_can_arrive_has_a_short_time_out(
-    path: int, times: int, is_told: bool
+    path: int, times: int, is_reported: bool
 ) -> None:
     found = diagnosed(*(at_the_server(4000 * number, path) for number in range(times)), rule=RULE)
-    assert [each.hint for each in found] == [SHORT_HINT] * is_told
+    assert [each.hint for each in found] == [SHORT_HINT] * is_reported
     assert all("before the PONG could arrive: the path takes 50" in each.text for each in found)
 
 
 def test_a_peer_nearby_that_does_not_answer_in_time_is_silent() -> None:
-    (told,) = diagnosed(far_away(100), rule=RULE)
-    assert told.text.startswith("ROUTER 10.0.0.1:5555 does not answer the heartbeats")
+    (timeout,) = diagnosed(far_away(100), rule=RULE)
+    assert timeout.text.startswith("ROUTER 10.0.0.1:5555 does not answer the heartbeats")
 
 
 def test_pings_that_arrived_in_one_segment_do_not_prove_a_silent_peer() -> None:
@@ -443,7 +443,7 @@ def test_live_capture_waits_for_octets_that_may_yet_arrive(is_lost: bool) -> Non
     """Data behind missing octets arrives after the PINGs, so the peer is not silent, as `check` finds at the end."""
     talk = Talk(0).handshake("DEALER", "ROUTER")
     for _ in range(5):
-        talk.say(SERVER, ping()).say(CLIENT, pong()).wait(0.5)
+        talk.send(SERVER, ping()).send(CLIENT, pong()).wait(0.5)
     if is_lost:
         talk.conversation.send(CLIENT, message(b"lost"))
         del talk.conversation.packets[-1]
@@ -455,5 +455,5 @@ def test_live_capture_waits_for_octets_that_may_yet_arrive(is_lost: bool) -> Non
     analyser.begin([None])
     for batch in analyser.feed(next(iter(Capture(talk.conversation.packets)))):
         watch.feed(batch)
-    told = {each.rule for each in watch.news(analyser.ongoing())}
-    assert ("heartbeat-timeout" in told) != is_lost
+    timeout = {each.rule for each in watch.news(analyser.ongoing())}
+    assert ("heartbeat-timeout" in timeout) != is_lost

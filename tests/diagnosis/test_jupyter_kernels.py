@@ -5,8 +5,8 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from tests.diagnosis.diagnosing import causes_of
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import causes_of
 from zmtpscope.diagnosis.diagnosis import Diagnosis
 
 RULE = "jupyter-unanswered"

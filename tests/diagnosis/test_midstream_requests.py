@@ -33,12 +33,12 @@ def asks_and_waits(talk: Conversation, side: int = CLIENT, milliseconds: int = 8
     return talk
 
 
-def told(talk: Conversation) -> list[tuple[str, str]]:
+def statements_of(talk: Conversation) -> list[tuple[str, str]]:
     return [(each.severity, each.statement.partition(";")[0]) for each in diagnosed(talk, rule=RULE)]
 
 
 def test_a_server_that_answered_and_does_not_any_more_is_a_likely_cause() -> None:
-    ((severity, text),) = told(asks_and_waits(turns(10)))
+    ((severity, text),) = statements_of(asks_and_waits(turns(10)))
     assert severity == "warn"
     assert text.startswith("likely: 10.0.0.1:5555 does not reply to 10.0.0.2: the request in packet")
     assert "waits for 8" in text
@@ -57,7 +57,7 @@ def test_a_server_that_answered_and_does_not_any_more_is_a_likely_cause() -> Non
     ids=["answered", "too few turns", "a moment", "the server speaks last", "no telling who asks", "the listener asks"],
 )
 def test_nothing_is_guessed_from_less(talk: Conversation) -> None:
-    assert told(talk) == []
+    assert statements_of(talk) == []
 
 
 def test_a_side_that_asks_again_before_the_reply_is_no_req() -> None:
@@ -65,7 +65,7 @@ def test_a_side_that_asks_again_before_the_reply_is_no_req() -> None:
     talk = turns(10)
     for side in (CLIENT, CLIENT, SERVER, SERVER):
         talk.send(side, message(b"", b"and this"))
-    assert told(asks_and_waits(talk)) == []
+    assert statements_of(asks_and_waits(talk)) == []
 
 
 def test_messages_without_the_empty_frame_are_no_requests() -> None:
@@ -74,7 +74,7 @@ def test_messages_without_the_empty_frame_are_no_requests() -> None:
         talk.send(CLIENT, message(b"a"))
         talk.send(SERVER, message(b"b"))
         talk.wait(300 * MS)
-    assert told(asks_and_waits(talk)) == []
+    assert statements_of(asks_and_waits(talk)) == []
 
 
 def test_turns_of_sockets_that_announce_no_type_are_requests() -> None:
@@ -89,5 +89,5 @@ def test_turns_of_sockets_that_announce_no_type_are_requests() -> None:
     talk.send(CLIENT, b"\x01\x01\x06\x00hello")
     talk.wait(8000 * MS)
     talk.add(SERVER, ACK)
-    ((_, text),) = told(talk)
+    ((_, text),) = statements_of(talk)
     assert text.startswith("likely: 10.0.0.1:5555 does not reply to 10.0.0.2")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.diagnosis.diagnosing import diagnoses_of
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import told_of
 
 RULE = "partly-refused"
 
@@ -22,7 +22,7 @@ def calls(times: int, *, refused: int = 1, wait: float = 0.2, closes: int = CLIE
 
 
 def test_refusals_between_connections_show_that_one_of_several_programs_does_not_listen() -> None:
-    diagnosis = told_of(*calls(6))[RULE]
+    diagnosis = diagnoses_of(*calls(6))[RULE]
     assert diagnosis.severity == "warn"
     assert diagnosis.text == (
         "10.0.0.1:5555 refuses some connections of 10.0.0.2 and accepts others in between: it refused 6 times"
@@ -36,4 +36,4 @@ def test_refusals_between_connections_show_that_one_of_several_programs_does_not
     ids=["few", "a server that is away for longer", "back late", "a server that ended the connection before"],
 )
 def test_a_server_that_restarts_is_not_reported(talks: list[Talk]) -> None:
-    assert RULE not in told_of(*talks)
+    assert RULE not in diagnoses_of(*talks)

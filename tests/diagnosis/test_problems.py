@@ -22,10 +22,10 @@ def test_the_cause_is_reported_and_nothing_else_is(path: Path) -> None:
     if any(each["rule"] not in RULES for each in expected):
         pytest.skip("nobody looks for it yet")
     found = [explained.diagnosis for explained in diagnoses(path.with_name(path.name.replace(".truth.json", ".pcap")))]
-    told = {each.rule for each in found if each.severity in FAILING}
+    reported = {each.rule for each in found if each.severity in FAILING}
     named = {each["rule"] for each in expected}
     allowed = {*named, *truth.get("also_true", ())}
-    assert told <= allowed or not allowed <= RULES.keys(), [each.text for each in found if each.rule not in named]
+    assert reported <= allowed or not allowed <= RULES.keys(), [each.text for each in found if each.rule not in named]
     for each in expected:
         texts = [diagnosis.text for diagnosis in found if diagnosis.rule == each["rule"]]
         assert texts, f"{each['rule']} is not told"

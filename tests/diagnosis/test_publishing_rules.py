@@ -236,12 +236,12 @@ def test_overlapping_connections_of_an_address_accuse_no_peer() -> None:
 # -- no-subscription -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("types", "waits", "told"), [("SUB", 3000, 1), ("SUB", 300, 0), ("XSUB", 3000, 0)])
-def test_a_sub_that_had_time_to_subscribe_is_reported(types: str, waits: int, told: int) -> None:
+@pytest.mark.parametrize(("types", "waits", "diagnoses"), [("SUB", 3000, 1), ("SUB", 300, 0), ("XSUB", 3000, 0)])
+def test_a_sub_that_had_time_to_subscribe_is_reported(types: str, waits: int, diagnoses: int) -> None:
     mute = Subscriber(2, 0, types=(types, "PUB"))
     mute.at(waits)
     mute.acknowledge(0)
-    assert len(diagnosed(mute, rule=NONE)) == told
+    assert len(diagnosed(mute, rule=NONE)) == diagnoses
 
 
 def test_an_xsub_that_sends_its_topic_as_an_ordinary_message_did_not_subscribe() -> None:
@@ -415,13 +415,13 @@ def test_a_receiver_that_takes_nothing_is_reported_while_it_does_and_again_when_
     for milliseconds in (200, 500, 1500, 4000):
         slow.at(milliseconds)
         slow.close_window(0)
-    watch, analyser, told = Watch(), Analyser(Options(bodies="none")), []
+    watch, analyser, diagnoses = Watch(), Analyser(Options(bodies="none")), []
     analyser.begin([None])
     for block in Capture(slow.packets, 1):
         for batch in analyser.feed(block):
             watch.feed(batch)
-        told += [(each.rule, each.severity) for each in watch.news(analyser.ongoing())]
-    assert [each for each in told if each[0] == SLOW] == [(SLOW, "note"), (SLOW, "warn")]
+        diagnoses += [(each.rule, each.severity) for each in watch.news(analyser.ongoing())]
+    assert [each for each in diagnoses if each[0] == SLOW] == [(SLOW, "note"), (SLOW, "warn")]
 
 
 # -- slow-receiver, deliveries -----------------------------------------------------------------------------------------

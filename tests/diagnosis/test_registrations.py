@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.diagnosis.diagnosing import consequences_of, diagnoses_of
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import consequences_of, told_of
 
 RULE = "not-registered-again"
 
@@ -30,7 +30,7 @@ def back(first: bytes = b"ALIVE", *, at: float = 5, times: int = 9, answered: bo
 
 
 def test_a_client_that_does_not_register_again_is_named() -> None:
-    diagnosis = told_of(worker(), back())[RULE]
+    diagnosis = diagnoses_of(worker(), back())[RULE]
     assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
     assert diagnosis.text.startswith(
         'DEALER "w1" 10.0.0.2 connected again after ROUTER 10.0.0.1:5555 had closed its connection, and did not send '
@@ -56,7 +56,7 @@ def test_workers_that_only_answer_are_not_registered_again_if_a_client_waits(wai
     if waits:
         client.multipart(CLIENT, b"", b"job")
     client.wait(9).command(CLIENT, "PING")
-    found = told_of(old.close(SERVER), new.command(CLIENT, "PING"), client)
+    found = diagnoses_of(old.close(SERVER), new.command(CLIENT, "PING"), client)
     assert (RULE in found) is waits
     if waits:
         assert (found[RULE].severity, found[RULE].certainty) == ("warn", "likely")
@@ -77,5 +77,5 @@ def test_workers_that_only_answer_are_not_registered_again_if_a_client_waits(wai
     ],
 )
 def test_a_router_may_have_nothing_to_send_otherwise(before: Talk, after: Talk) -> None:
-    assert RULE not in told_of(before, after)
-    assert all(RULE not in consequences_of(rule, before, after) for rule in told_of(before, after))
+    assert RULE not in diagnoses_of(before, after)
+    assert all(RULE not in consequences_of(rule, before, after) for rule in diagnoses_of(before, after))

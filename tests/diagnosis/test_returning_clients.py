@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.diagnosis.diagnosing import diagnoses_of
 from tests.diagnosis.reading import diagnoses
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import told_of
 from zmtpscope.diagnosis.diagnosis import FAILING, Diagnosis
 
 RULE = "client-returns"
@@ -26,12 +26,12 @@ def visits(lives: Sequence[float], away: float, *, silence: float = 0.1, by: int
     return talks
 
 
-def told(*talks: Talk) -> Diagnosis | None:
-    return told_of(*talks).get(RULE)
+def diagnosis_of(*talks: Talk) -> Diagnosis | None:
+    return diagnoses_of(*talks).get(RULE)
 
 
 def test_a_program_that_ends_and_is_started_again() -> None:
-    diagnosis = told(*visits([0.9, 1.4, 0.7, 1.2, 1.0], 0.4))
+    diagnosis = diagnosis_of(*visits([0.9, 1.4, 0.7, 1.2, 1.0], 0.4))
     assert diagnosis is not None
     assert diagnosis.severity == "note"
     assert diagnosis.text.startswith("DEALER 10.0.0.2 closes its connection with ROUTER 10.0.0.1:5555 itself after 7")
@@ -40,7 +40,7 @@ def test_a_program_that_ends_and_is_started_again() -> None:
 
 
 def test_a_time_limit_of_the_client_for_silence() -> None:
-    diagnosis = told(*visits([2.5, 7.0, 4.1, 9.2], 0.01, silence=2))
+    diagnosis = diagnosis_of(*visits([2.5, 7.0, 4.1, 9.2], 0.01, silence=2))
     assert diagnosis is not None
     assert "itself after 2 s of silence, 4 times" in diagnosis.text
     assert diagnosis.text.endswith("and connects again at once")
@@ -58,7 +58,7 @@ def test_a_time_limit_of_the_client_for_silence() -> None:
     ],
 )
 def test_clients_that_connect_and_leave(talks: list[Talk]) -> None:
-    assert told(*talks) is None
+    assert diagnosis_of(*talks) is None
 
 
 @pytest.mark.parametrize(

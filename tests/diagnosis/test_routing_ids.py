@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.diagnosis.diagnosing import diagnoses_of
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import told_of
 
 RULE = "old-routing-id"
 
@@ -27,7 +27,7 @@ def back(number: int = 1, *, at: float = 6, alive: int = 10, identity: str | Non
 
 
 def test_a_router_that_is_silent_to_the_client_that_returned_is_named() -> None:
-    diagnosis = told_of(updated(), back())[RULE]
+    diagnosis = diagnoses_of(updated(), back())[RULE]
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
     assert diagnosis.text == (
         "ROUTER 10.0.0.1:5555 sends nothing on the new connection of DEALER 10.0.0.2, on which 10 messages arrived "
@@ -36,15 +36,15 @@ def test_a_router_that_is_silent_to_the_client_that_returned_is_named() -> None:
 
 
 def test_a_client_that_returns_with_another_identity_has_moved() -> None:
-    assert RULE in told_of(updated(identity="one"), back(identity="two"))
+    assert RULE in diagnoses_of(updated(identity="one"), back(identity="two"))
 
 
 def test_other_programs_of_the_host_may_continue() -> None:
-    assert RULE in told_of(updated(), back(), Talk(7, at=1).handshake("DEALER", "ROUTER"))
+    assert RULE in diagnoses_of(updated(), back(), Talk(7, at=1).handshake("DEALER", "ROUTER"))
 
 
 def test_a_router_that_sends_to_others_meanwhile_is_a_note() -> None:
-    assert told_of(updated(), back(), updated(2, at=5, client=3))[RULE].severity == "note"
+    assert diagnoses_of(updated(), back(), updated(2, at=5, client=3))[RULE].severity == "note"
 
 
 ANSWERED = back().message(SERVER, b"update")
@@ -75,7 +75,7 @@ ANSWERING.close(CLIENT)
     ],
 )
 def test_other_clients_that_return_are_not_reported(talks: tuple[Talk, ...]) -> None:
-    assert RULE not in told_of(*talks)
+    assert RULE not in diagnoses_of(*talks)
 
 
 UNANSWERED = "client-unanswered"
@@ -93,7 +93,7 @@ def panel(number: int, *, client: int, answered: bool, request: bytes = b"status
 
 
 def test_a_client_that_a_router_never_answers_is_named_if_it_answers_others() -> None:
-    diagnosis = told_of(panel(0, client=2, answered=False), panel(1, client=3, answered=True))[UNANSWERED]
+    diagnosis = diagnoses_of(panel(0, client=2, answered=False), panel(1, client=3, answered=True))[UNANSWERED]
     assert (diagnosis.severity, diagnosis.certainty) == ("warn", "likely")
     assert diagnosis.text == (
         'ROUTER 10.0.0.1:5555 sends nothing to DEALER "panel-2" 10.0.0.2, from which 12 messages came, although it '
@@ -113,13 +113,13 @@ def test_a_client_that_a_router_never_answers_is_named_if_it_answers_others() ->
     ids=["no other client", "few messages", "heartbeats", "the other has few, too", "only one is answered"],
 )
 def test_a_router_owes_no_answer_otherwise(talks: tuple[Talk, ...]) -> None:
-    assert UNANSWERED not in told_of(*talks)
+    assert UNANSWERED not in diagnoses_of(*talks)
 
 
 def test_a_router_that_answers_no_client_at_all_is_a_note() -> None:
     """Its workers may be missing, or no reply was due."""
     waiting = [panel(number, client=number + 2, answered=False, times=2).wait(12) for number in (0, 1)]
-    diagnosis = told_of(*[talk.command(CLIENT, "PING") for talk in waiting])[UNANSWERED]
+    diagnosis = diagnoses_of(*[talk.command(CLIENT, "PING") for talk in waiting])[UNANSWERED]
     assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
     assert diagnosis.text.startswith('ROUTER 10.0.0.1:5555 sent nothing to any client: DEALER "panel-2" 10.0.0.2 has')
     assert diagnosis.text.endswith(" after 2 messages; the same on 1 other connection")
@@ -143,12 +143,12 @@ def test_a_router_that_answers_no_client_at_all_is_a_note() -> None:
     ],
 )
 def test_a_router_may_have_nothing_to_send(talks: tuple[Talk, ...]) -> None:
-    assert UNANSWERED not in told_of(*talks)
+    assert UNANSWERED not in diagnoses_of(*talks)
 
 
 def test_a_client_with_messages_of_other_sizes_is_a_note() -> None:
     talks = panel(0, client=2, answered=False, request=b"status?!"), panel(1, client=3, answered=True)
-    assert told_of(*talks)[UNANSWERED].severity == "note"
+    assert diagnoses_of(*talks)[UNANSWERED].severity == "note"
 
 
 def caller(number: int, service: bytes, *, answered: bool) -> Talk:
@@ -163,7 +163,7 @@ def caller(number: int, service: bytes, *, answered: bool) -> Talk:
 
 
 def test_calls_of_a_service_without_worker_are_named() -> None:
-    (diagnosis,) = told_of(caller(0, b"shrink", answered=False), caller(1, b"resize", answered=True)).values()
+    (diagnosis,) = diagnoses_of(caller(0, b"shrink", answered=False), caller(1, b"resize", answered=True)).values()
     assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == (UNANSWERED, "warn", "likely")
     assert diagnosis.text == (
         "ROUTER 10.0.0.1:5555 sends nothing to DEALER 10.0.0.2:40000, from which 12 messages came, although it answers "
@@ -174,7 +174,7 @@ def test_calls_of_a_service_without_worker_are_named() -> None:
 
 def test_a_client_whose_old_connection_a_router_still_has_is_ignored() -> None:
     old, new = panel(0, client=2, answered=True, times=5).reset(SERVER), panel(30, client=2, answered=False)
-    diagnosis = told_of(old, new)[UNANSWERED]
+    diagnosis = diagnoses_of(old, new)[UNANSWERED]
     assert diagnosis.text.endswith(
         "from which 12 messages came, as if it still had the earlier connection of that identity and had missed its end"
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.diagnosis.diagnosing import diagnoses_in, diagnoses_of
 from tests.diagnosis.reading import diagnoses
 from tests.diagnosis.talking import CLIENT, SERVER, Talk, knowledge_of
-from tests.diagnosis.telling import told, told_of
 from zmtpscope.diagnosis.diagnose import diagnose
 from zmtpscope.zmtp.greeting import build_greeting_2
 
@@ -43,19 +43,19 @@ def test_without_messages_nothing_is_reported_as_unencrypted() -> None:
 
 
 def test_an_old_peer_takes_security_away(captures: Path) -> None:
-    diagnosis = told(captures / "problems/downgrade.pcap")["downgrade"]
+    diagnosis = diagnoses_in(captures / "problems/downgrade.pcap")["downgrade"]
     assert diagnosis.severity == "note"
     assert "PULL 10.0.0.1:5555 speaks ZMTP 2.0 with PUSH 10.0.0.2, because the older side" in diagnosis.text
-    assert "downgrade" not in told(captures / "versions/pushpull-bind2.2.0-conn2.2.0.pcap")
+    assert "downgrade" not in diagnoses_in(captures / "versions/pushpull-bind2.2.0-conn2.2.0.pcap")
 
 
 @pytest.mark.parametrize("old_comes", ["before", "behind"])
 def test_an_old_peer_goes_without_the_security_of_others(old_comes: str) -> None:
     at = 0 if old_comes == "before" else 20
-    old = Talk(0, at=at, client=7).say(CLIENT, build_greeting_2("PUSH"))
-    old.say(SERVER, build_greeting_2("PULL", padding=1, revision=3)).message(CLIENT, b"in clear").close()
+    old = Talk(0, at=at, client=7).send(CLIENT, build_greeting_2("PUSH"))
+    old.send(SERVER, build_greeting_2("PULL", padding=1, revision=3)).message(CLIENT, b"in clear").close()
     secured = Talk(1, at=10).greet(CLIENT, "CURVE").greet(SERVER, "CURVE").wait(1).close(CLIENT)
-    diagnosis = told_of(old, secured)["downgrade"]
+    diagnosis = diagnoses_of(old, secured)["downgrade"]
     assert diagnosis.severity == "error"
     assert diagnosis.text.startswith(
         "PUSH 10.0.0.7 and PULL 10.0.0.1:5555 communicate without CURVE, which others use there"

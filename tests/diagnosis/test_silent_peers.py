@@ -66,13 +66,13 @@ class Worker(Asker):
         return self
 
 
-def told(*workers: Asker) -> list[tuple[str, str]]:
+def texts_of(*workers: Asker) -> list[tuple[str, str]]:
     found: list[Diagnosis] = diagnosed(*workers, rule=RULE)
     return [(each.severity, each.text) for each in found]
 
 
 def test_a_peer_that_answered_and_is_still_asked_has_fallen_silent() -> None:
-    assert told(Worker().beat(10).asks(5)) == [
+    assert texts_of(Worker().beat(10).asks(5)) == [
         (
             "warn",
             "ROUTER 10.0.0.1:5555 sent nothing after packet 27, for 4.5 s, though DEALER 10.0.0.2 sent 5 messages "
@@ -82,7 +82,7 @@ def test_a_peer_that_answered_and_is_still_asked_has_fallen_silent() -> None:
 
 
 def test_a_worker_that_is_still_asked_has_fallen_silent() -> None:
-    ((severity, text),) = told(Worker().beat(10).asks(60))
+    ((severity, text),) = texts_of(Worker().beat(10).asks(60))
     assert severity == "warn"
     assert "though DEALER 10.0.0.2 sent about 59 messages since" in text
 
@@ -90,7 +90,7 @@ def test_a_worker_that_is_still_asked_has_fallen_silent() -> None:
 def test_a_worker_whose_peer_gives_up_has_fallen_silent() -> None:
     worker = Worker().beat(10).asks(5)
     worker.close()
-    assert [severity for severity, _ in told(worker)] == ["warn"]
+    assert [severity for severity, _ in texts_of(worker)] == ["warn"]
 
 
 @pytest.mark.parametrize(
@@ -119,12 +119,12 @@ def test_a_worker_whose_peer_gives_up_has_fallen_silent() -> None:
     ],
 )
 def test_other_silences_are_not_reported(worker: Worker) -> None:
-    assert told(worker) == []
+    assert texts_of(worker) == []
 
 
 def test_a_client_whose_siblings_continue_has_fallen_silent() -> None:
     stopped, other = Worker(2).beat(10).idles(6000), Worker(3, at=100).beat(22)
-    assert told(stopped, other) == [
+    assert texts_of(stopped, other) == [
         (
             "note",
             "DEALER 10.0.0.2 sent nothing after packet 51, for 6.5 s, while 1 other client of this endpoint goes "
@@ -139,7 +139,7 @@ def test_a_peer_that_leaves_has_not_fallen_silent(by_itself: bool) -> None:
     gone.pause(5000)
     if by_itself:
         gone.close()
-    assert bool(told(gone, other)) is not by_itself
+    assert bool(texts_of(gone, other)) is not by_itself
 
 
 def test_undelivered_messages_are_no_silence() -> None:
@@ -147,7 +147,7 @@ def test_undelivered_messages_are_no_silence() -> None:
     cut_off, other = Worker(2).beat(10), Worker(3, at=100).beat(36)
     cut_off.send(0, message(b"here"))
     resent(cut_off, 12)
-    assert told(cut_off, other) == []
+    assert texts_of(cut_off, other) == []
 
 
 def one_way(*, answers: int, goes_on: int) -> tuple[Asker, Asker]:
@@ -165,7 +165,7 @@ def one_way(*, answers: int, goes_on: int) -> tuple[Asker, Asker]:
 
 
 def test_a_peer_that_answered_on_a_connection_of_its_own_is_a_note() -> None:
-    assert told(*one_way(answers=20, goes_on=4)) == [
+    assert texts_of(*one_way(answers=20, goes_on=4)) == [
         (
             "note",
             "PUSH 10.0.0.2 sent nothing after packet 74, for 6.18 s, though PUSH 10.0.0.1:5555 sent 4 messages "
@@ -181,19 +181,19 @@ def test_a_peer_that_answered_on_a_connection_of_its_own_is_a_note() -> None:
 )
 def test_messages_on_other_connections_may_need_no_answer(asks: tuple[Asker, ...]) -> None:
     asks[-1].send(0, message(b"log"))
-    assert told(*asks) == []
+    assert texts_of(*asks) == []
 
 
 def test_a_message_that_did_not_arrive_on_the_other_connection_needs_no_answer() -> None:
     there, back = one_way(answers=20, goes_on=4)
     resent(there, 5)
-    assert told(there, back) == []
+    assert texts_of(there, back) == []
 
 
 def test_a_peer_that_asks_for_replies_may_stop_asking() -> None:
     types = ("REQ", "REP")
     done, other = Worker(2, types=types).beat(10).idles(6000), Worker(3, at=100, types=types).beat(22)
-    assert told(done, other) == []
+    assert texts_of(done, other) == []
 
 
 def test_a_client_that_asked_steadily_and_stops_beside_others_is_a_note() -> None:
@@ -202,12 +202,12 @@ def test_a_client_that_asked_steadily_and_stops_beside_others_is_a_note() -> Non
         Worker(2, types=types).beat(40, every=200).idles(7000),
         Worker(3, at=100, types=types).beat(75, 200),
     )
-    ((severity, text),) = told(stopped, other)
+    ((severity, text),) = texts_of(stopped, other)
     assert (severity, text.partition(" sent nothing")[0]) == ("note", "REQ 10.0.0.2")
 
 
 def test_heartbeats_that_cease_are_a_note_even_if_the_peer_answered_each() -> None:
-    ((severity, text),) = told(Worker().beat(14, every=1000).idles(12_000))
+    ((severity, text),) = texts_of(Worker().beat(14, every=1000).idles(12_000))
     assert severity == "note"
     assert text.startswith("DEALER 10.0.0.2 sent nothing after packet 34, for 13")
 
@@ -222,21 +222,21 @@ def test_heartbeats_that_cease_are_a_note_even_if_the_peer_answered_each() -> No
     ids=["few", "a short silence", "irregular"],
 )
 def test_other_messages_may_cease(worker: Worker) -> None:
-    assert told(worker) == []
+    assert texts_of(worker) == []
 
 
 def test_others_of_another_rhythm_prove_nothing() -> None:
     rare, frequent = Worker(2).beat(5, every=5000).idles(25_000), Worker(3, at=100).beat(100)
-    assert told(rare, frequent) == []
+    assert texts_of(rare, frequent) == []
 
 
 def test_a_client_that_starts_after_another_one_stopped_does_not_continue() -> None:
-    assert told(Worker(2).beat(10).idles(15_000), Worker(3, at=9_000).beat(30)) == []
+    assert texts_of(Worker(2).beat(10).idles(15_000), Worker(3, at=9_000).beat(30)) == []
 
 
 def test_a_named_worker_that_is_silent_for_long_is_a_warning() -> None:
     stopped, other = NamedWorker(2).beat(20).idles(12_000), NamedWorker(3, at=100).beat(46)
-    assert [severity for severity, _ in told(stopped, other)] == ["warn"]
+    assert [severity for severity, _ in texts_of(stopped, other)] == ["warn"]
 
 
 class NamedWorker(Worker):
@@ -256,7 +256,7 @@ def test_without_data_to_a_peer_it_is_unknown_whether_its_host_is_there() -> Non
 
 
 def test_a_publisher_that_ceases_is_a_note() -> None:
-    ((severity, text),) = told(ceased_publisher())
+    ((severity, text),) = texts_of(ceased_publisher())
     assert (severity, text.partition(",")[0]) == ("note", "PUB 10.0.0.1:5555 sent nothing after packet 38")
 
 
@@ -300,18 +300,18 @@ def test_a_client_that_continues_on_a_new_connection_has_lost_the_old_one() -> N
     """Its own host or the path broke it, and no packet says so."""
     old, new = Worker().beat(12).idles(15_000), Worker(at=9_000).beat(12).idles(15)
     text = "DEALER 10.0.0.2 sent nothing after packet 30, and connected again 3.49 s later: its old connection is dead"
-    assert told(old, new) == [("note", f"{text}, without FIN or RST")]
+    assert texts_of(old, new) == [("note", f"{text}, without FIN or RST")]
 
 
 def test_a_client_with_two_connections_at_a_time_has_two_programs() -> None:
     beside = Worker(at=100).beat(10).idles(15_000)
-    ((_, text),) = told(Worker().beat(12).idles(15_000), beside, Worker(at=9_000).beat(30))
+    ((_, text),) = texts_of(Worker().beat(12).idles(15_000), beside, Worker(at=9_000).beat(30))
     assert "its old connection" not in text
 
 
 def test_a_publisher_that_stops_beside_another_one_of_the_same_subscriber_is_a_note() -> None:
     stopped, other = publisher(at=0, port=5556, times=12), publisher(at=50, port=5557, times=40)
-    assert told(stopped, other) == [
+    assert texts_of(stopped, other) == [
         (
             "note",
             "PUB 10.0.0.1:5556 sent nothing after packet 39, for 8.45 s, while 1 other PUB of 10.0.0.2 goes on; its "
@@ -323,14 +323,14 @@ def test_a_publisher_that_stops_beside_another_one_of_the_same_subscriber_is_a_n
 def test_a_publisher_is_silent_where_its_subscription_was_cancelled() -> None:
     stopped, other = publisher(at=0, port=5556, times=12), publisher(at=50, port=5557, times=40)
     stopped.send(0, command("NULL", "CANCEL", topic=""))
-    assert told(stopped, other) == []
+    assert texts_of(stopped, other) == []
 
 
 def test_a_push_that_ceases_is_a_note() -> None:
     push = publisher(at=0, port=5556, kind="PUSH", times=40)
     push.pause(12_000)
     push.add(0, ACK)
-    ((severity, text),) = told(push)
+    ((severity, text),) = texts_of(push)
     assert severity == "note"
     assert text.endswith("to any of its peers; its longest pause before was 300 ms")
 
@@ -355,9 +355,9 @@ def sender(types: tuple[str, str], side: int, *, at: int = 0, port: int = 5555, 
     ],
 )
 def test_a_side_that_sends_unasked_and_ceases_is_a_note(types: tuple[str, str], side: int, name: str) -> None:
-    ((severity, text),) = told(sender(types, side))
+    ((severity, text),) = texts_of(sender(types, side))
     assert (severity, text.partition(" sent nothing")[0]) == ("note", name)
-    assert told(sender(types, side, idles=5000)) == []
+    assert texts_of(sender(types, side, idles=5000)) == []
 
 
 def test_a_program_that_waits_for_a_reply_sends_nothing_else() -> None:
@@ -366,23 +366,23 @@ def test_a_program_that_waits_for_a_reply_sends_nothing_else() -> None:
     asker.ask(b"work")
     asker.pause(6000)
     asker.acknowledge(0)
-    assert told(sender(("SUB", "PUB"), 1), asker) == []
+    assert texts_of(sender(("SUB", "PUB"), 1), asker) == []
 
 
 def test_a_worker_that_gets_no_more_tasks_sends_no_more_results() -> None:
     """Only the PUSH that began is reported: the other one answers it."""
     tasks, results = sender(("PULL", "PUSH"), 1), sender(("PUSH", "PULL"), 0, at=100, port=5556)
-    assert [text.partition(" sent nothing")[0] for _, text in told(tasks, results)] == ["PUSH 10.0.0.1:5555"]
+    assert [text.partition(" sent nothing")[0] for _, text in texts_of(tasks, results)] == ["PUSH 10.0.0.1:5555"]
 
 
 def test_a_router_that_answered_in_turns_and_leaves_the_last_message_unanswered_is_a_note() -> None:
-    ((severity, text),) = told(Worker().beat(10).asks(1).idles(6000))
+    ((severity, text),) = texts_of(Worker().beat(10).asks(1).idles(6000))
     assert severity == "note"
     assert "for 7.5 s, though DEALER 10.0.0.2 sent 1 message since" in text
 
 
 def test_a_server_that_leaves_the_last_message_of_a_client_unanswered_is_a_note() -> None:
-    ((severity, text),) = told(Worker(types=("CLIENT", "SERVER")).beat(10).asks(1).idles(6000))
+    ((severity, text),) = texts_of(Worker(types=("CLIENT", "SERVER")).beat(10).asks(1).idles(6000))
     assert severity == "note"
     assert text.startswith("SERVER 10.0.0.1:5555 sent nothing after packet ")
 
@@ -393,7 +393,7 @@ def test_a_server_that_leaves_the_last_message_of_a_client_unanswered_is_a_note(
     ids=["a moment", "few turns", "several open"],
 )
 def test_a_last_message_needs_no_answer_otherwise(worker: Worker) -> None:
-    assert told(worker) == []
+    assert texts_of(worker) == []
 
 
 def brokered(*, broker_stops: bool, worker_leaves: bool = False) -> tuple[Asker, Asker]:
@@ -418,7 +418,7 @@ def brokered(*, broker_stops: bool, worker_leaves: bool = False) -> tuple[Asker,
     ("broker_stops", "blamed"), [(False, "DEALER 10.0.0.3"), (True, "ROUTER 10.0.0.1:5555")], ids=["worker", "broker"]
 )
 def test_a_broker_that_waits_for_a_stopped_worker_has_not_fallen_silent(broker_stops: bool, blamed: str) -> None:
-    warnings = [text for severity, text in told(*brokered(broker_stops=broker_stops)) if severity == "warn"]
+    warnings = [text for severity, text in texts_of(*brokered(broker_stops=broker_stops)) if severity == "warn"]
     assert [text.partition(" sent nothing")[0] for text in warnings] == [blamed]
 
 
@@ -556,20 +556,20 @@ class Device(Asker):
 
 
 def test_messages_of_a_kind_that_was_never_answered_need_no_answer() -> None:
-    assert told(Device().get(12, b"set").set(30)) == []
+    assert texts_of(Device().get(12, b"set").set(30)) == []
 
 
 def test_a_kind_that_comes_after_the_last_answer_may_need_none() -> None:
-    assert [severity for severity, _ in told(Device().get(12).set(30))] == ["note"]
+    assert [severity for severity, _ in texts_of(Device().get(12).set(30))] == ["note"]
 
 
 def test_a_server_that_no_longer_answers_what_it_always_answered_is_a_warning_whatever_else_is_sent() -> None:
-    ((severity, text),) = told(Device().get(12, b"set", b"set").get(3, b"set", b"set", every=3000, answered=False))
+    ((severity, text),) = texts_of(Device().get(12, b"set", b"set").get(3, b"set", b"set", every=3000, answered=False))
     assert (severity, text.partition(" sent nothing")[0]) == ("warn", "ROUTER 10.0.0.1:5555")
 
 
 def test_a_server_that_soon_stops_is_a_warning_if_it_answered_all_messages_of_a_kind_before() -> None:
-    assert [severity for severity, _ in told(Device().get(10, every=140).get(2, every=3000, answered=False))] == [
+    assert [severity for severity, _ in texts_of(Device().get(10, every=140).get(2, every=3000, answered=False))] == [
         "warn"
     ]
 
@@ -590,14 +590,14 @@ def test_a_last_message_of_a_kind_that_was_always_answered_is_a_note(
         device.close()
     else:
         device.add(1, ACK)
-    assert [severity for severity, _ in told(device)] == severities
+    assert [severity for severity, _ in texts_of(device)] == severities
 
 
 @pytest.mark.parametrize(("answers", "asks", "severities"), [(5, 12, ["note"]), (5, 6, []), (4, 12, [])])
 def test_a_server_that_answered_the_first_messages_and_then_none_of_many_is_a_note(
     answers: int, asks: int, severities: list[str]
 ) -> None:
-    assert [severity for severity, _ in told(Worker().beat(answers, every=250).asks(asks))] == severities
+    assert [severity for severity, _ in texts_of(Worker().beat(answers, every=250).asks(asks))] == severities
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
@@ -651,6 +651,6 @@ def test_heartbeats_that_continue_are_no_messages() -> None:
         push.pause(1000)
         push.send(1, ping())
         push.send(0, pong())
-    ((severity, text),) = told(push)
+    ((severity, text),) = texts_of(push)
     assert severity == "note"
     assert text.endswith("to any of its peers; its longest pause before was 300 ms")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.diagnosis.diagnosing import diagnoses_of
 from tests.diagnosis.publishing_traffic import Subscriber, diagnosed
 from tests.diagnosis.requesting_traffic import Asker
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import told_of
 from tests.peer_octets import message, ping, pong
 from tests.readings import CAPTURES, run
 from tests.traffic import Capture
@@ -31,7 +31,7 @@ def naps(subscriber: Subscriber, milliseconds: int) -> None:
     subscriber.open_window(0)
 
 
-def told(subscriber: Subscriber) -> list[tuple[str, str, list[str]]]:
+def explained_causes_of(subscriber: Subscriber) -> list[tuple[str, str, list[str]]]:
     """The rules, how grave they are, and what is beneath each."""
     derivation = Derivation()
     for batch in Analyser(Options(bodies="none", payloads=Registry())).run(Capture(subscriber.packets, 7)):
@@ -49,7 +49,7 @@ def test_messages_that_are_missing_after_a_nap_follow_from_it() -> None:
     numbered(subscriber, *range(5))
     naps(subscriber, 300)
     numbered(subscriber, 9, 10)
-    assert told(subscriber) == [(RULE, "warn", ["sequence-gap"])]
+    assert explained_causes_of(subscriber) == [(RULE, "warn", ["sequence-gap"])]
 
 
 def test_numbers_that_were_missing_before_do_not() -> None:
@@ -57,7 +57,7 @@ def test_numbers_that_were_missing_before_do_not() -> None:
     numbered(subscriber, *range(5), 9, 10)
     naps(subscriber, 300)
     numbered(subscriber, 11, 12)
-    assert told(subscriber) == [("sequence-gap", "warn", []), (RULE, "note", [])]
+    assert explained_causes_of(subscriber) == [("sequence-gap", "warn", []), (RULE, "note", [])]
 
 
 def test_why_reports_omitted_numbers() -> None:
@@ -94,7 +94,7 @@ def test_a_worker_that_opens_its_window_again_and_again_is_only_slow(naps: tuple
         worker.conversation.close_window(SERVER)
         worker.wait(nap / 1000)
         worker.conversation.open_window(SERVER)
-    diagnosis = told_of(worker)["push-blocked" if severity == "warn" else RULE]
+    diagnosis = diagnoses_of(worker)["push-blocked" if severity == "warn" else RULE]
     assert diagnosis.severity == severity
     assert ("is slow to read" in diagnosis.text) is (severity == "note")
 

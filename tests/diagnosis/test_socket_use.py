@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.diagnosis.diagnosing import diagnoses_of
 from tests.diagnosis.publishing_traffic import Subscriber, diagnosed
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import told_of
 
 PER_REQUEST, TWICE = "connection-per-request", "connected-twice"
 
@@ -18,7 +18,7 @@ def asks_once(number: int, *, at: float, again: bool = False) -> Talk:
 
 
 def test_connections_that_are_opened_for_one_request_and_kept_are_a_leak() -> None:
-    diagnosis = told_of(*(asks_once(number, at=number) for number in range(20)))[PER_REQUEST]
+    diagnosis = diagnoses_of(*(asks_once(number, at=number) for number in range(20)))[PER_REQUEST]
     assert diagnosis.severity == "note"
     assert diagnosis.text == (
         "DEALER 10.0.0.2 opens a connection to ROUTER 10.0.0.1:5555 for each of its 20 requests: it closes none, and "
@@ -37,7 +37,7 @@ def test_connections_that_are_opened_for_one_request_and_kept_are_a_leak() -> No
     ids=["few", "used again", "all at once", "workers that wait"],
 )
 def test_connections_that_are_used_are_none(talks: list[Talk]) -> None:
-    assert PER_REQUEST not in told_of(*talks)
+    assert PER_REQUEST not in diagnoses_of(*talks)
 
 
 def viewer(at: int, topic: str = "prices", host: int = 2) -> Subscriber:

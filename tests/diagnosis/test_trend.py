@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.diagnosis.diagnosing import diagnoses_of
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import told_of
 from tests.peer_octets import message
 from tests.suites import examples
 from tests.twins import twins
@@ -39,9 +39,9 @@ def _asked(client: str, milliseconds: list[float]) -> Talk:
     """Requests one by one, each answered after so long."""
     talk = Talk(1).handshake(client, "ROUTER")
     for pause in milliseconds:
-        talk.say(CLIENT, message(b"name", b"", b"request") if client == "DEALER" else message(b"", b"request"))
+        talk.send(CLIENT, message(b"name", b"", b"request") if client == "DEALER" else message(b"", b"request"))
         talk.wait(pause / 1000)
-        talk.say(SERVER, message(b"name", b"", b"reply") if client == "DEALER" else message(b"", b"reply"))
+        talk.send(SERVER, message(b"name", b"", b"reply") if client == "DEALER" else message(b"", b"reply"))
     return talk
 
 
@@ -49,7 +49,7 @@ SLOWER = [1 + number * 2 for number in range(80)]
 
 
 def test_replies_that_take_longer_and_longer_are_reported() -> None:
-    diagnosis = told_of(_asked("REQ", SLOWER))[RULE]
+    diagnosis = diagnoses_of(_asked("REQ", SLOWER))[RULE]
     assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
     assert "ROUTER 10.0.0.1:5555 replies to REQ 10.0.0.2 ever more slowly" in diagnosis.text
 
@@ -80,11 +80,11 @@ def test_replies_that_take_longer_and_longer_are_reported() -> None:
     ],
 )
 def test_other_latencies_are_not(client: str, milliseconds: list[float]) -> None:
-    assert RULE not in told_of(_asked(client, milliseconds))
+    assert RULE not in diagnoses_of(_asked(client, milliseconds))
 
 
 def test_the_last_replies_of_a_server_that_became_slow_are_reported() -> None:
-    diagnosis = told_of(_asked("REQ", [2] * 74 + [150] * 8))["slow-reply"]
+    diagnosis = diagnoses_of(_asked("REQ", [2] * 74 + [150] * 8))["slow-reply"]
     assert (diagnosis.severity, diagnosis.certainty) == ("note", "likely")
     assert diagnosis.text == (
         "ROUTER 10.0.0.1:5555 became slow: its last replies to REQ 10.0.0.2, 8 of 82, took about 152 ms each, "
@@ -104,7 +104,7 @@ def test_the_last_replies_of_a_server_that_became_slow_are_reported() -> None:
     ids=["quick again", "three", "slow ones before", "not much slower", "varying"],
 )
 def test_single_slow_replies_are_not_a_server_that_became_slow(milliseconds: list[float]) -> None:
-    assert "slow-reply" not in told_of(_asked("REQ", milliseconds))
+    assert "slow-reply" not in diagnoses_of(_asked("REQ", milliseconds))
 
 
 @given(st.lists(st.integers(0, 10**12), max_size=600), st.lists(st.integers(0, 600), max_size=6))

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from tests.diagnosis.diagnosing import diagnoses_of
 from tests.diagnosis.requesting_traffic import MS, START, Asker, diagnosed
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
-from tests.diagnosis.telling import told_of
 from tests.diagnosis.test_requests import by_turns, gives_work, waits_for_work
 from tests.peer_octets import message
 from zmtpscope.capture.segments import ACK, FIN
@@ -18,7 +18,7 @@ from zmtpscope.diagnosis.diagnosis import Diagnosis
 RULES = ("request-unanswered", "request-lost", "late-reply", "reply-to-nobody")
 
 
-def told(*askers: Asker) -> list[Diagnosis]:
+def causes_of(*askers: Asker) -> list[Diagnosis]:
     return [diagnosis for rule in RULES for diagnosis in diagnosed(*askers, rule=rule)]
 
 
@@ -32,7 +32,7 @@ def hanging(host: int = 2, at: int = 0, types: tuple[str, str] = ("REQ", "REP"),
 
 
 def test_a_request_that_hangs_names_the_server_and_the_packet() -> None:
-    (diagnosis,) = told(hanging())
+    (diagnosis,) = causes_of(hanging())
     assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == ("request-unanswered", "error", "proven")
     assert diagnosis.text == (
         "REP 10.0.0.1:5555 does not reply to REQ 10.0.0.2: the request in packet 14 waits for 12 s; 3 before were "
@@ -42,7 +42,7 @@ def test_a_request_that_hangs_names_the_server_and_the_packet() -> None:
 
 
 def test_a_server_that_hangs_for_many_is_reported_once() -> None:
-    (diagnosis,) = told(*(hanging(host, 100 * host) for host in (2, 3, 4)))
+    (diagnosis,) = causes_of(*(hanging(host, 100 * host) for host in (2, 3, 4)))
     assert diagnosis.count == 3
     assert "2 more behind it have no reply either" in diagnosis.text
     assert len(diagnosis.conn_ids) == 3
@@ -55,7 +55,7 @@ def test_a_peer_that_is_asked_by_a_dealer_owes_no_reply_for_certain() -> None:
     asker.ask(b"question", envelope=[b"client"])
     asker.pause(12_000)
     asker.acknowledge(0)
-    (diagnosis,) = told(asker)
+    (diagnosis,) = causes_of(asker)
     assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == ("request-unanswered", "warn", "likely")
 
 
@@ -69,7 +69,7 @@ def test_a_request_that_a_broker_passes_on_is_reported_about_its_worker() -> Non
     for each in (client, worker):
         each.pause(12_000)
         each.acknowledge(0)
-    (diagnosis,) = told(client, worker)
+    (diagnosis,) = causes_of(client, worker)
     assert diagnosis.text.startswith(
         "REP 10.0.0.3 does not reply to DEALER 10.0.0.1:5556 (for REQ 10.0.0.2, which asked ROUTER 10.0.0.1:5555)"
     )
@@ -105,7 +105,7 @@ def gives_up(worker_replies: bool) -> list[Asker]:
 
 
 def test_a_worker_that_hangs_is_named_where_its_client_asks_again_and_another_one_answers() -> None:
-    (diagnosis,) = told(*gives_up(worker_replies=False))
+    (diagnosis,) = causes_of(*gives_up(worker_replies=False))
     assert (diagnosis.rule, diagnosis.severity) == ("request-unanswered", "error")
     assert diagnosis.text.startswith(
         "REP 10.0.0.3 does not reply to DEALER 10.0.0.1:5556 (for REQ 10.0.0.2, which asked ROUTER 10.0.0.1:5555)"
@@ -113,7 +113,7 @@ def test_a_worker_that_hangs_is_named_where_its_client_asks_again_and_another_on
 
 
 def test_a_worker_whose_reply_finds_no_client_is_late() -> None:
-    (diagnosis,) = told(*gives_up(worker_replies=True))
+    (diagnosis,) = causes_of(*gives_up(worker_replies=True))
     assert diagnosis.rule == "late-reply"
     assert "REP 10.0.0.3 took 1.5 s, and its reply had no receiver" in diagnosis.text
 
@@ -129,7 +129,7 @@ def test_a_req_that_works_for_a_router_is_named_with_its_client_behind_it() -> N
     for each in (client, worker):
         each.pause(6000)
         each.close()
-    (diagnosis,) = told(client, worker)
+    (diagnosis,) = causes_of(client, worker)
     assert (diagnosis.rule, diagnosis.severity, diagnosis.certainty) == ("request-unanswered", "error", "proven")
     assert diagnosis.text.startswith(
         "REQ 10.0.0.3 does not reply to ROUTER 10.0.0.1:5556 (for REQ 10.0.0.2, which asked ROUTER 10.0.0.1:5555): "
@@ -142,7 +142,7 @@ def test_a_peer_that_asks_the_same_of_the_same_server_is_no_broker() -> None:
         asker.ask(b"question")
         asker.pause(12_000)
         asker.acknowledge(0)
-    (diagnosis,) = told(on_its_host, beside)
+    (diagnosis,) = causes_of(on_its_host, beside)
     assert "which asked" not in diagnosis.text
     assert diagnosis.count == 2
 
@@ -154,7 +154,7 @@ def test_a_rep_hangs_on_its_first_request_even_if_that_client_gave_up_sooner() -
     again.ask(b"another")
     again.pause(800)
     again.close()
-    (diagnosis,) = told(second, first, again)
+    (diagnosis,) = causes_of(second, first, again)
     assert diagnosis.text == (
         "REP 10.0.0.1:5555 does not reply to REQ 10.0.0.3: the request in packet 14 waited without a reply for 802 "
         "ms, until REQ 10.0.0.3 closed the connection; 2 more behind it have no reply either: REQ 10.0.0.2, REQ "
@@ -167,7 +167,7 @@ def test_a_rep_does_not_hang_on_a_request_given_up_before_it_answered_others() -
     gone.ask(b"given up")
     gone.pause(300)
     gone.close()
-    (diagnosis,) = told(gone, hanging(at=1000))
+    (diagnosis,) = causes_of(gone, hanging(at=1000))
     assert "does not reply to REQ 10.0.0.2" in diagnosis.text
     assert diagnosis.count == 1
 
@@ -180,12 +180,12 @@ def test_each_worker_that_hangs_is_named() -> None:
         worker.pause(12_000)
         worker.acknowledge(0)
         workers.append(worker)
-    assert [diagnosis.subject for diagnosis in told(*workers)] == ["REP 10.0.0.3", "REP 10.0.0.4"]
+    assert [diagnosis.subject for diagnosis in causes_of(*workers)] == ["REP 10.0.0.3", "REP 10.0.0.4"]
 
 
 @pytest.mark.parametrize(("milliseconds", "rule"), [(5000, "request-unanswered"), (500, "request-lost")])
 def test_a_peer_that_was_silent_for_long_before_it_left_hangs(milliseconds: int, rule: str) -> None:
-    (diagnosis,) = told(left_in_the_middle(milliseconds=milliseconds))
+    (diagnosis,) = causes_of(left_in_the_middle(milliseconds=milliseconds))
     assert diagnosis.rule == rule
     assert "left" in diagnosis.text
 
@@ -200,13 +200,13 @@ def left_in_the_middle(socket_type: str = "REQ", milliseconds: int = 50, at: int
 
 
 def test_a_request_is_lost_where_its_server_leaves_first() -> None:
-    (diagnosis,) = told(left_in_the_middle())
+    (diagnosis,) = causes_of(left_in_the_middle())
     assert diagnosis.rule == "request-lost"
     assert "its REQ waits forever" in diagnosis.text
 
 
 def test_a_request_that_is_lost_each_time_was_asked_again() -> None:
-    (diagnosis,) = told(*(left_in_the_middle(at=at) for at in (0, 1000, 2000)))
+    (diagnosis,) = causes_of(*(left_in_the_middle(at=at) for at in (0, 1000, 2000)))
     assert diagnosis.rule == "request-lost"
     assert ", as on 2 connections before, and not again: the reply will not come" in diagnosis.text
 
@@ -218,7 +218,7 @@ def test_a_lost_request_is_a_note_if_its_client_asked_again_and_was_answered(que
     asker, again = left_in_the_middle(), Asker(at=1000)
     again.ask(question)
     again.answer(b"answer")
-    (diagnosis,) = told(asker, again)
+    (diagnosis,) = causes_of(asker, again)
     assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "note")
     assert diagnosis.text == (
         "REP 10.0.0.1:5555 left 51 ms after REQ 10.0.0.2 had asked it in packet 8; 949 ms later REQ 10.0.0.2 asked "
@@ -237,9 +237,9 @@ def test_requests_of_another_client_of_the_host_do_not_replace_a_lost_one() -> N
     for asker in (again, more):
         asker.ask(b"another question")
         asker.answer(b"answer")
-    (diagnosis,) = told(left_in_the_middle(), idle, again)
+    (diagnosis,) = causes_of(left_in_the_middle(), idle, again)
     assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "error")
-    (diagnosis,) = told(left_in_the_middle(), idle, again, more)
+    (diagnosis,) = causes_of(left_in_the_middle(), idle, again, more)
     assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "note")
 
 
@@ -260,7 +260,7 @@ def through_proxy(*, leaves: bool) -> tuple[Asker, Asker]:
 
 @pytest.mark.parametrize(("leaves", "rule"), [(False, "request-unanswered"), (True, "request-lost")])
 def test_both_legs_of_a_tcp_proxy_are_one_request(leaves: bool, rule: str) -> None:
-    (diagnosis,) = told(*through_proxy(leaves=leaves))
+    (diagnosis,) = causes_of(*through_proxy(leaves=leaves))
     assert diagnosis.rule == rule
     assert "(for REQ 10.0.0.2, which asked REP 10.0.0.1:5555)" in diagnosis.text
     assert len(diagnosis.conn_ids) == 2
@@ -272,7 +272,7 @@ def test_a_server_that_leaves_after_the_same_request_three_times_fails_on_it() -
     for other in others:
         other.ask(b"another question")
         other.answer(b"answer")
-    (diagnosis,) = told(*lost, *others)
+    (diagnosis,) = causes_of(*lost, *others)
     assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "warn")
     assert diagnosis.text.endswith("asked something else and was answered (and 2 times more, after the same request)")
 
@@ -283,7 +283,7 @@ def test_the_last_request_on_which_a_server_fails_belongs_to_the_earlier_ones() 
     for other in others:
         other.ask(b"another question")
         other.answer(b"answer")
-    (diagnosis,) = told(*lost, *others)
+    (diagnosis,) = causes_of(*lost, *others)
     assert (diagnosis.severity, diagnosis.count) == ("warn", 4)
     assert diagnosis.text.endswith("(and 3 times more, after the same request)")
 
@@ -299,7 +299,7 @@ def test_a_req_that_reconnects_and_is_silent_still_waits_for_the_lost_reply(sile
     if not silent_ms:
         again.ask(b"another question")
         again.answer(b"answer")
-    (diagnosis,) = told(left_in_the_middle(), again, other)
+    (diagnosis,) = causes_of(left_in_the_middle(), again, other)
     assert (diagnosis.rule, diagnosis.severity) == ("request-lost", severity)
 
 
@@ -316,7 +316,7 @@ def test_an_idle_client_that_reconnects_silently_does_not_wait_for_the_lost_repl
     second = Asker(at=2500)
     second.ask(b"another question")
     second.answer(b"answer")
-    (diagnosis,) = told(left_in_the_middle(), idle, again, other, second)
+    (diagnosis,) = causes_of(left_in_the_middle(), idle, again, other, second)
     assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "note")
 
 
@@ -325,7 +325,7 @@ def test_a_dealer_that_asks_the_same_again_lost_nothing_but_asks_more_beside_it(
         again = Asker(("DEALER", "REP"), at=1000)
         again.ask(question)
         again.answer(b"answer")
-        return told(left_in_the_middle("DEALER"), again)
+        return causes_of(left_in_the_middle("DEALER"), again)
 
     assert lost_and_then(b"question") == []
     assert [diagnosis.severity for diagnosis in lost_and_then(b"another")] == ["error"]
@@ -339,7 +339,7 @@ def test_requests_of_others_or_earlier_connections_do_not_replace_a_lost_one() -
     earlier.ask(b"another")
     earlier.answer(b"answer")
     unanswered.ask(b"another")
-    (diagnosis,) = told(left_in_the_middle(), other, earlier, unanswered)
+    (diagnosis,) = causes_of(left_in_the_middle(), other, earlier, unanswered)
     assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "error")
 
 
@@ -357,14 +357,14 @@ def test_a_worker_that_leaves_with_a_request_is_named_with_the_client_that_waits
         client.close()
         return client, worker
 
-    (diagnosis,) = told(*through_broker())
+    (diagnosis,) = causes_of(*through_broker())
     assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "error")
     assert diagnosis.text.startswith("REP 10.0.0.3 left 101 ms after DEALER 10.0.0.1:5556 had asked it in packet ")
     assert "(for REQ 10.0.0.2, which asked ROUTER 10.0.0.1:5555), and nobody asked again" in diagnosis.text
     again = Asker(("REQ", "ROUTER"), at=4100)
     again.ask(b"dies not")
     again.answer(b"answer")
-    (diagnosis,) = told(*through_broker(), again)
+    (diagnosis,) = causes_of(*through_broker(), again)
     assert (diagnosis.rule, diagnosis.severity) == ("request-lost", "note")
 
 
@@ -384,19 +384,19 @@ def impatient(times: int, waits: Sequence[int] = (300,), answered: int = 0) -> l
 
 
 def test_a_client_that_never_waits_long_enough_is_reported_once() -> None:
-    (diagnosis,) = told(*impatient(20))
+    (diagnosis,) = causes_of(*impatient(20))
     assert (diagnosis.rule, diagnosis.severity, diagnosis.count) == ("request-unanswered", "error", 20)
     assert diagnosis.text == (
         "REQ 10.0.0.2 gives up 20 of 20 requests to REP 10.0.0.1:5555, each after about 301 ms: none was answered"
     )
     assert len(diagnosis.conn_ids) == 20
-    (diagnosis,) = told(*impatient(20, answered=1))
+    (diagnosis,) = causes_of(*impatient(20, answered=1))
     assert "20 of 21 requests" in diagnosis.text
     assert diagnosis.text.endswith("only 1 answered")
 
 
 def test_the_last_time_may_be_shorter_since_the_program_ended() -> None:
-    (diagnosis,) = told(*impatient(8, (800, 800, 800, 800, 800, 800, 800, 480)))
+    (diagnosis,) = causes_of(*impatient(8, (800, 800, 800, 800, 800, 800, 800, 480)))
     assert (diagnosis.rule, diagnosis.severity, diagnosis.count) == ("request-unanswered", "error", 8)
     assert diagnosis.text == (
         "REQ 10.0.0.2 gives up 8 of 8 requests to REP 10.0.0.1:5555, each after about 801 ms, but the last after "
@@ -405,7 +405,7 @@ def test_the_last_time_may_be_shorter_since_the_program_ended() -> None:
 
 
 def test_a_rep_that_never_answers_hangs_however_long_each_wait_was() -> None:
-    (diagnosis,) = told(*impatient(6, (300, 900, 600)))
+    (diagnosis,) = causes_of(*impatient(6, (300, 900, 600)))
     assert (diagnosis.rule, diagnosis.severity, diagnosis.count) == ("request-unanswered", "error", 6)
     assert diagnosis.text == (
         "REQ 10.0.0.2 gives up 6 of 6 requests to REP 10.0.0.1:5555, after 301 ms to 901 ms: none was answered"
@@ -427,7 +427,7 @@ def test_a_rep_that_never_answers_hangs_however_long_each_wait_was() -> None:
     ],
 )
 def test_a_peer_that_closes_while_it_waits_may_have_no_time_out(askers: list[Asker]) -> None:
-    assert told(*askers) == []
+    assert causes_of(*askers) == []
 
 
 def test_a_peer_that_gives_up_and_asks_again_is_answered_late() -> None:
@@ -438,14 +438,14 @@ def test_a_peer_that_gives_up_and_asks_again_is_answered_late() -> None:
     again.ask(b"question")
     again.pause(200)
     again.answer(b"answer")
-    (diagnosis,) = told(asker, again)
+    (diagnosis,) = causes_of(asker, again)
     assert diagnosis.rule == "late-reply"
     assert "gives up 301 ms after its request in packet 8" in diagnosis.text
     assert diagnosis.text.endswith("with a new socket: the reply takes longer")
     other = Asker(at=500)
     other.ask(b"another question")
     other.answer(b"answer")
-    assert told(asker, other) == []
+    assert causes_of(asker, other) == []
 
 
 def test_a_router_may_have_lost_what_it_does_not_answer() -> None:
@@ -456,7 +456,7 @@ def test_a_router_may_have_lost_what_it_does_not_answer() -> None:
     asker.close()
     again.ask(b"question")
     again.answer(b"answer")
-    (diagnosis,) = told(asker, again)
+    (diagnosis,) = causes_of(asker, again)
     assert diagnosis.text.endswith("with a new socket: it was lost, or the reply takes longer")
 
 
@@ -476,7 +476,7 @@ def test_a_request_that_was_queued_until_its_server_was_there_shows_no_patience(
     again.ask(b"question")
     again.pause(200)
     again.answer(b"answer")
-    assert told(*map(refused, range(0, 1000, 100)), asker, again) == []
+    assert causes_of(*map(refused, range(0, 1000, 100)), asker, again) == []
 
 
 def test_a_reply_that_arrives_when_a_req_has_asked_anew_is_late() -> None:
@@ -485,7 +485,7 @@ def test_a_reply_that_arrives_when_a_req_has_asked_anew_is_late() -> None:
     asker.pause(10)
     asker.ask(b"question", envelope=[b"\0\0\0\2"])
     asker.answer(b"answer", envelope=[b"\0\0\0\1"])
-    assert [diagnosis.rule for diagnosis in told(asker)] == ["late-reply"]
+    assert [diagnosis.rule for diagnosis in causes_of(asker)] == ["late-reply"]
 
 
 def test_requests_that_were_queued_for_a_server_that_was_away_are_not_answered_late() -> None:
@@ -494,7 +494,7 @@ def test_requests_that_were_queued_for_a_server_that_was_away_are_not_answered_l
     asker.send(0, message(b"1", b"", b"question") + message(b"2", b"", b"question"))
     for number in (b"1", b"2"):
         asker.answer(b"answer", envelope=[number])
-    assert told(asker) == []
+    assert causes_of(asker) == []
     (violation,) = diagnosed(asker, rule="protocol-violation")
     assert violation.severity == "note"
 
@@ -555,7 +555,7 @@ def test_a_request_that_may_still_be_answered_is_not_reported(
 ) -> None:
     asker = Asker(types)
     script(asker)
-    assert told(asker) == []
+    assert causes_of(asker) == []
 
 
 def test_a_worker_that_was_never_given_work_is_not_reported_beside_one_that_was() -> None:
@@ -564,8 +564,8 @@ def test_a_worker_that_was_never_given_work_is_not_reported_beside_one_that_was(
     idle.ask(b"here I am")
     idle.pause(12_000)
     idle.acknowledge(0)
-    assert told(busy, idle) == []
-    (diagnosis,) = told(idle)
+    assert causes_of(busy, idle) == []
+    (diagnosis,) = causes_of(idle)
     assert diagnosis.certainty == "likely"
 
 
@@ -601,7 +601,7 @@ def test_a_relaxed_req_takes_late_replies_of_a_router_for_others() -> None:
     asker.ask(b"the last")
     asker.pause(1500)
     asker.close()
-    (diagnosis,) = told(asker)
+    (diagnosis,) = causes_of(asker)
     assert diagnosis.rule == "late-reply"
     assert diagnosis.text == (
         "ROUTER 10.0.0.1:5555 answers late: REQ 10.0.0.2 had repeated its request before the reply to the one in "
@@ -621,7 +621,7 @@ def test_a_rep_whose_few_replies_all_take_long_does_not_hang() -> None:
     first.ask(b"next")
     first.pause(2500)
     first.ask(b"other")
-    assert [each.rule for each in told(first, second)] == []
+    assert [each.rule for each in causes_of(first, second)] == []
 
 
 def served_in_turn(clients: int, seconds: float, replies: int, then: float) -> list[Talk]:
@@ -641,11 +641,11 @@ def served_in_turn(clients: int, seconds: float, replies: int, then: float) -> l
 
 @pytest.mark.parametrize("replies", [3, 7, 12])
 def test_requests_that_wait_for_the_turn_of_their_client_do_not_hang(replies: int) -> None:
-    assert "request-unanswered" not in told_of(*served_in_turn(5, 1.2, replies, then=1))
+    assert "request-unanswered" not in diagnoses_of(*served_in_turn(5, 1.2, replies, then=1))
 
 
 def test_a_rep_that_stops_while_its_clients_wait_in_turn_hangs() -> None:
-    diagnosis = told_of(*served_in_turn(5, 1.2, 12, then=15))["request-unanswered"]
+    diagnosis = diagnoses_of(*served_in_turn(5, 1.2, 12, then=15))["request-unanswered"]
     assert diagnosis.severity == "error"
     assert "4 more behind it have no reply either" in diagnosis.text
 
@@ -654,12 +654,12 @@ def test_a_request_that_others_overtake_for_rounds_hangs() -> None:
     """Several REPs behind one address: one of them hangs."""
     hung = Talk(9, at=0).handshake("REQ", "REP").multipart(CLIENT, b"", b"work").wait(30)
     hung.conversation.acknowledge(CLIENT)
-    diagnosis = told_of(hung, *served_in_turn(2, 0.5, 58, then=1))["request-unanswered"]
+    diagnosis = diagnoses_of(hung, *served_in_turn(2, 0.5, 58, then=1))["request-unanswered"]
     assert "waits for 30.1 s" in diagnosis.text
 
 
 def test_a_server_whose_host_no_longer_knows_the_connection_did_not_leave() -> None:
     """Its address moved to another host, or its host was restarted: a RST without ACK answers the request."""
     talk = Talk(0, at=0).handshake("REQ", "REP").multipart(CLIENT, b"", b"one").multipart(SERVER, b"", b"1").wait(4)
-    lost = told_of(talk.multipart(CLIENT, b"", b"two").reset(SERVER, knows=False))["request-lost"]
+    lost = diagnoses_of(talk.multipart(CLIENT, b"", b"two").reset(SERVER, knows=False))["request-lost"]
     assert lost.text.startswith("REP 10.0.0.1:5555 no longer knew its connection when REQ 10.0.0.2 had asked it in ")

@@ -214,9 +214,9 @@ def test_the_command_answers_in_json_a_line_for_each_stretch(captures: Path) -> 
 
 def test_the_command_answers_in_lines(captures: Path) -> None:
     path = str(captures / PROBLEMS / "late-subscriber.pcap")
-    said = run("check", path, "--why", "prices@10.0.0.3").stdout.decode()
-    assert '"prices" from PUB 10.0.0.1:5556 to SUB 10.0.0.3' in said
-    assert "messages 1..21" in said
+    printed = run("check", path, "--why", "prices@10.0.0.3").stdout.decode()
+    assert '"prices" from PUB 10.0.0.1:5556 to SUB 10.0.0.3' in printed
+    assert "messages 1..21" in printed
     assert "subscribers are 10.0.0.2, 10.0.0.3" in run("check", path, "--why", "prices@nobody").stdout.decode()
     for arguments in (["--why", "prices"], ["--why", "prices@10.0.0.3", "--fail-on", "warn"]):
         assert run("check", path, *arguments).returncode == 2

@@ -96,7 +96,7 @@ def _commands(draw: Draw) -> bytes:
     return build_command("CURVE", draw(st.sampled_from(TRAFFIC)), fields)
 
 
-def _said(draw: Draw, peers: CurvePeers, role: int) -> list[bytes]:
+def _traffic(draw: Draw, peers: CurvePeers, role: int) -> list[bytes]:
     kind = draw(st.sampled_from(["message"] * 6 + ["command"] * 3 + ["odd", "odd", "clear", "clear command", "again"]))
     if kind == "message":
         bodies = draw(st.lists(BODIES, min_size=1, max_size=3))
@@ -150,7 +150,7 @@ def talks(draw: Draw, honest: bool = False) -> Talk:
     steps = handshake(draw, peers)
     for _ in range(draw(st.sampled_from([0, 4, 8, 12, 16]))):
         role = draw(st.sampled_from([CLIENT, SERVER]))
-        steps += [(role, octets) for octets in _said(draw, peers, role)]
+        steps += [(role, octets) for octets in _traffic(draw, peers, role)]
     if not honest:
         for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2, 3]))):
             at = draw(st.integers(2, len(steps) - 1))
@@ -214,14 +214,14 @@ def _each_in_order(talk: Talk, parts: Steps) -> Steps:
 
 def _in_order(talk: Talk, parts: Steps) -> Steps:
     """Return the parts in the order of their last octets in the conversation."""
-    said = []
+    drawn = []
     place = [0, 0]
     for at, (side, octets) in enumerate(talk.steps):
         place[side] += len(octets)
-        said.append((side, place[side], at))
+        drawn.append((side, place[side], at))
     sent, keyed = [0, 0], []
     for side, octets in parts:
         sent[side] += len(octets)
-        turn = next(at for sender, stop, at in said if sender == side and stop >= sent[side])
+        turn = next(at for sender, stop, at in drawn if sender == side and stop >= sent[side])
         keyed.append((turn, sent[side], side, octets))
     return [(side, octets) for _, _, side, octets in sorted(keyed, key=lambda each: each[:2])]

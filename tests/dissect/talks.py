@@ -34,7 +34,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
 }
 
 
-def said(mechanism: str, name: str) -> bytes:
+def default_command(mechanism: str, name: str) -> bytes:
     return command(mechanism, name, **COMMANDS.get(f"{mechanism} {name}", {}))
 
 

@@ -44,7 +44,7 @@ def later(packets: list[Packet]) -> list[Packet]:
     return packets + attempt(39_999, *REFUSED, at=(last - START) / SECOND + 2, port=9999)
 
 
-def told(packets: list[Packet], port: int = 5555) -> list[dict[str, Any]]:
+def findings_at(packets: list[Packet], port: int = 5555) -> list[dict[str, Any]]:
     """Return the findings about attempts at `port`, which are the same for all sizes of blocks."""
     packets = sorted(packets, key=lambda packet: packet.time)
     whole, analyser = records(Capture(packets))
@@ -62,7 +62,7 @@ def told(packets: list[Packet], port: int = 5555) -> list[dict[str, Any]]:
 
 def test_refusals_are_counted_by_client() -> None:
     packets = [packet for number in range(31) for packet in attempt(number, *REFUSED, at=number + number % 3 / 9)]
-    (finding,) = told(packets)
+    (finding,) = findings_at(packets)
     assert (finding["id"], finding["severity"], finding["side"]) == ("ZMTP-CONN-14", "warn", None)
     assert finding["text"].endswith(": 10.0.0.2 tried 31 times in 30.0 s to reach 10.0.0.1:5555")
     assert (finding["count"], finding["packet"], finding["last_packet"]) == (31, 1, 61)
@@ -87,7 +87,7 @@ def test_refusals_are_counted_by_client() -> None:
 def test_a_refusal_is_a_warning_if_the_client_tries_again_as_zeromq_does(waits: list[float], severity: str) -> None:
     starts = [0.0, *accumulate(waits)]
     packets = [packet for number, at in enumerate(starts) for packet in attempt(number, *REFUSED, at=at)]
-    (finding,) = told(packets)
+    (finding,) = findings_at(packets)
     assert (finding["id"], finding["severity"]) == ("ZMTP-CONN-14", severity)
 
 
@@ -104,19 +104,19 @@ OUTCOMES = [
 @pytest.mark.parametrize(("reason", "id_"), [(PROHIBITED, "ZMTP-CONN-20"), (NO_HOST, "ZMTP-CONN-21")])
 def test_an_icmp_error_shows_why_nothing_answers(reason: int, id_: str) -> None:
     syn, error = attempt(0, (CLIENT, SYN), (SERVER, RST))
-    (finding,) = told(later([syn, replace(error, flags=UNREACHABLE, acknowledgment=reason)]))
+    (finding,) = findings_at(later([syn, replace(error, flags=UNREACHABLE, acknowledgment=reason)]))
     assert (finding["id"], finding["count"]) == (id_, 1)
 
 
 def test_an_icmp_error_of_no_connection_opens_none() -> None:
     (error,) = attempt(0, (SERVER, RST))
-    assert told(later([replace(error, flags=UNREACHABLE, acknowledgment=NO_HOST)])) == []
+    assert findings_at(later([replace(error, flags=UNREACHABLE, acknowledgment=NO_HOST)])) == []
 
 
 @pytest.mark.parametrize(("outcome", "flags", "id_"), OUTCOMES)
 def test_the_outcome_of_an_attempt(outcome: str, flags: tuple[tuple[int, int], ...], id_: str) -> None:
     packets = later(attempt(0, *flags))
-    (finding,) = told(packets)
+    (finding,) = findings_at(packets)
     assert (finding["id"], finding["severity"], finding["count"]) == (id_, "note", 1)
     assert finding["text"].endswith("10.0.0.2 tried once to reach 10.0.0.1:5555")
     _, analyser = records(Capture(packets))
@@ -128,20 +128,20 @@ def test_a_syn_that_is_sent_again_is_one_attempt() -> None:
     packets = attempt(0, (CLIENT, SYN))
     for seconds in (1, 3, 7):
         packets += attempt(0, (CLIENT, SYN), at=seconds)
-    (finding,) = told(packets)
+    (finding,) = findings_at(packets)
     assert finding["text"].endswith("10.0.0.2 tried once (4 SYNs) in 7.0 s to reach 10.0.0.1:5555")
     assert (finding["severity"], finding["count"], finding["last_packet"]) == ("warn", 1, 4)
 
 
 def test_an_attempt_without_time_for_an_answer_is_not_reported() -> None:
     packets = attempt(0, *UNANSWERED)
-    assert told(packets) == []
+    assert findings_at(packets) == []
     assert records(Capture(packets))[1].summary.attempts == {"under way": 1}
 
 
 def test_a_connection_without_data_is_other_tcp() -> None:
     packets = attempt(0, *HALF_OPEN, (CLIENT, ACK)) + attempt(1, (SERVER, SYN | ACK), (CLIENT, ACK), at=1)
-    assert told(packets) == []
+    assert findings_at(packets) == []
     _, analyser = records(Capture(packets))
     assert (analyser.summary.other_tcp, analyser.summary.attempts) == (2, {})
 
@@ -153,11 +153,11 @@ def test_a_client_that_gets_in_later(first: tuple[tuple[int, int], ...]) -> None
         talk.send(side, hello("PAIR"))
     talk.close()
     packets = attempt(0, *first) + attempt(1, *first, at=1)
-    (finding,) = told(packets + talk.packets)
+    (finding,) = findings_at(packets + talk.packets)
     assert finding["severity"] == "note"
     assert finding["text"].endswith("10.0.0.2 tried 2 times in 1.0 s to reach 10.0.0.1:5555; it connected 2.0 s later")
     behind = [replaced for number in (2, 3) for replaced in attempt(number, *first, at=3 + number)]
-    (finding,) = told(later(talk.packets + behind))
+    (finding,) = findings_at(later(talk.packets + behind))
     assert finding["severity"] == "note"
     assert finding["text"].endswith("10.0.0.1:5555; it was connected before")
 
@@ -167,7 +167,7 @@ def test_a_connection_that_only_ends_in_the_capture_was_a_connection(opener: int
     """The start was not captured, so which side is the client is unknown."""
     packets = attempt(0, (opener, FIN | ACK), (1 - opener, FIN | ACK), (opener, ACK))
     packets += [packet for number in range(1, 9) for packet in attempt(number, *REFUSED, at=number / 10)]
-    (finding,) = told(later(packets))
+    (finding,) = findings_at(later(packets))
     assert finding["severity"] == "note"
     assert finding["text"].endswith("; it was connected before")
 
@@ -177,7 +177,7 @@ def test_a_client_that_connects_during_another_attempt() -> None:
     packets = attempt(1, *HALF_OPEN, (CLIENT, ACK), at=5)
     for seconds in (0, 1, 3, 7):
         packets += attempt(0, *UNANSWERED, at=seconds)
-    (finding,) = told(later(packets))
+    (finding,) = findings_at(later(packets))
     assert finding["severity"] == "note"
     assert finding["text"].endswith("tried once (4 SYNs) in 7.0 s to reach 10.0.0.1:5555; it connected meanwhile")
 
@@ -194,7 +194,7 @@ def test_a_scan_costs_no_more_than_its_most_eager_part(monkeypatch: pytest.Monke
     packets = [packet for number in range(200) for packet in attempt(number, *REFUSED, at=number / 10, host=number + 3)]
     for number in range(300, 310):
         packets += attempt(number, *REFUSED, at=(number - 300) * 2)
-    found = told(packets)
+    found = findings_at(packets)
     assert len(found) == attempts.MAX_LISTED + 1
     (eager,) = [finding for finding in found if finding["src_ip"] == "10.0.0.2"]
     assert eager["count"] == 10
@@ -228,7 +228,7 @@ def test_attempts_before_a_connection_are_not_attempts_after_it(
     packets = [packet for number in range(3) for packet in attempt(number, *flags, at=number / 10)]
     packets += _connected(10, 0.5, seconds)
     packets += [packet for number in range(20, 60) for packet in attempt(number, *flags, at=2 + number / 10)]
-    early, behind = told(later(packets))
+    early, behind = findings_at(later(packets))
     if early["count"] > behind["count"]:
         early, behind = behind, early
     assert early["text"].endswith(": 10.0.0.2 tried 3 times in 0.2 s to reach 10.0.0.1:5555; it connected 0.3 s later")
@@ -240,14 +240,14 @@ def test_attempts_before_a_connection_are_not_attempts_after_it(
 
 def test_the_next_connection_is_reported_not_the_last() -> None:
     packets = attempt(0, *REFUSED) + _connected(1, 0.2, 1) + _connected(2, 4, 1) + _connected(3, 9, 1)
-    (finding,) = told(later(packets))
+    (finding,) = findings_at(later(packets))
     assert finding["text"].endswith("10.0.0.2 tried once to reach 10.0.0.1:5555; it connected 0.2 s later")
 
 
 def test_a_server_that_was_started_again_leaves_two_groups() -> None:
     packets = attempt(0, *REFUSED) + _connected(1, 1, 1)
     packets += attempt(2, *REFUSED, at=3) + attempt(3, *REFUSED, at=3.5) + _connected(4, 4, 1)
-    found = {finding["count"]: finding["text"].partition("; ")[2] for finding in told(later(packets))}
+    found = {finding["count"]: finding["text"].partition("; ")[2] for finding in findings_at(later(packets))}
     assert found == {1: "it connected 1.0 s later", 2: "it connected again 0.5 s later"}
 
 
@@ -256,7 +256,7 @@ def test_a_pair_with_many_stretches_costs_no_more(monkeypatch: pytest.MonkeyPatc
     packets = []
     for number in range(30):
         packets += attempt(2 * number, *REFUSED, at=number) + _connected(2 * number + 1, number + 0.2, 0.1)
-    found = told(later(packets))
+    found = findings_at(later(packets))
     assert 1 <= len(found) <= 4
     assert sum(finding["count"] for finding in found) == 30
 
@@ -265,7 +265,7 @@ def test_a_pair_with_many_stretches_costs_no_more(monkeypatch: pytest.MonkeyPatc
 def test_a_peer_that_tries_for_long_to_get_back_is_a_warning(times: int, severity: str) -> None:
     packets = _connected(0, 0, 1)
     packets += [packet for number in range(times) for packet in attempt(10 + number, *REFUSED, at=2 + number)]
-    (finding,) = told(later(packets))
+    (finding,) = findings_at(later(packets))
     assert finding["severity"] == severity
     assert finding["text"].endswith("it was connected before")
 
@@ -282,7 +282,7 @@ def _from(packets: list[Packet], host: int) -> list[Packet]:
 
 def test_a_syn_that_another_address_answers_names_it() -> None:
     answers = [packet for packet in _same_syn(0, *HALF_OPEN, (CLIENT, RST)) if packet.flags != SYN]
-    (finding,) = told(later(_same_syn(0, (CLIENT, SYN)) + _from(answers, 9)))
+    (finding,) = findings_at(later(_same_syn(0, (CLIENT, SYN)) + _from(answers, 9)))
     assert (finding["id"], finding["severity"]) == ("ZMTP-CONN-15", "warn")
     assert finding["text"].endswith(
         "tried once (3 SYNs) in 3.0 s to reach 10.0.0.1:5555; 10.0.0.9:5555 answered instead"
@@ -292,12 +292,12 @@ def test_a_syn_that_another_address_answers_names_it() -> None:
 
 def test_an_answer_to_another_socket_is_none_to_this_one() -> None:
     answers = [packet for packet in _same_syn(1, *HALF_OPEN, (CLIENT, RST)) if packet.flags != SYN]
-    (finding,) = told(later(_same_syn(0, (CLIENT, SYN)) + _from(answers, 9)))
+    (finding,) = findings_at(later(_same_syn(0, (CLIENT, SYN)) + _from(answers, 9)))
     assert "instead" not in finding["text"]
 
 
 def test_a_client_that_resets_the_answer_and_sends_its_syn_again_asked_another_address() -> None:
-    (finding,) = told(later(_same_syn(0, *HALF_OPEN, (CLIENT, RST))))
+    (finding,) = findings_at(later(_same_syn(0, *HALF_OPEN, (CLIENT, RST))))
     assert (finding["id"], finding["severity"], finding["count"]) == ("ZMTP-CONN-16", "warn", 3)
     assert finding["text"].endswith("; the client reset the answers, and sent the same SYN again")
     assert finding["answer"] == "both"
@@ -309,7 +309,7 @@ def test_a_client_that_resets_the_answer_and_sends_its_syn_again_asked_another_a
 def test_a_client_that_resets_late_answers_of_many_attempts_has_given_up(later_ns: int, severity: str) -> None:
     tries = [attempt(number, *HALF_OPEN, (CLIENT, RST), at=0.6 * number) for number in range(12)]
     tries = [[syn, *(replace(each, time=each.time + later_ns) for each in answer)] for syn, *answer in tries]
-    (finding,) = told(later([packet for each in tries for packet in each]))
+    (finding,) = findings_at(later([packet for each in tries for packet in each]))
     assert (finding["id"], finding["severity"]) == ("ZMTP-CONN-16", severity)
     assert ("reset the answers" in finding["text"]) is (severity == "warn")
     assert finding["answer"] == ("reset" if severity == "warn" else None)

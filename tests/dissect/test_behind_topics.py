@@ -33,10 +33,10 @@ def published(
 @pytest.mark.parametrize("between", [b"", b":", b" ", b": ", b"\0"])
 def test_json_behind_a_topic_is_read(between: bytes, size: int) -> None:
     """monerod publishes like this."""
-    told = published(TOPIC + between + b'[{"id":"a","fee":7}]', size=size, times=5)
+    messages = published(TOPIC + between + b'[{"id":"a","fee":7}]', size=size, times=5)
     summary = f'{TOPIC.decode()} [{{"id":"a","fee":7}}]'
     expected = {"protocol": "json", "summary": summary, "fields": [{"id": "a", "fee": 7}]}
-    assert told == [(TOPIC.decode(), expected)] * 5
+    assert messages == [(TOPIC.decode(), expected)] * 5
 
 
 def test_messagepack_behind_a_topic_is_read() -> None:

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import Draw, connected, packets_of, said
+from tests.dissect.talks import Draw, connected, default_command, packets_of
 from tests.dissect.test_zws import talk as zws_talk
 from tests.dissect.zre_nodes import Node
 from tests.payloads import zre
 from tests.peer_octets import hello, message
 from tests.suites import examples
 from tests.traffic import Capture, Conversation, Packet, record_of
-from tests.zws import build_websocket_frame, says
+from tests.zws import build_websocket_frame, message_frames
 from zmtpscope.capture import open_captures
 from zmtpscope.capture.segments import ACK
 from zmtpscope.dissect import Analyser, Options
@@ -46,13 +46,13 @@ ENDLESS_COMMAND = b"\x06" + (1 << 40).to_bytes(8)
 FORCED = [DecodeAs("conn", 1, version) for version in ("1.0", "2.0", "3.0")]
 FORCED += [DecodeAs("conn", 1, "3.1", mechanism) for mechanism in ("NULL", "CURVE", "GSSAPI")]
 
-Told = tuple[dict[str, Any], list[Detail]]
+RecordAndDetails = tuple[dict[str, Any], list[Detail]]
 """A record, and the octets and packets that it was made from."""
 
 
-def told(packets: list[Packet], size: int, options: Options = EVERYTHING) -> list[Told]:
+def records_and_details(packets: list[Packet], size: int, options: Options = EVERYTHING) -> list[RecordAndDetails]:
     """Return all records of the packets in blocks of `size`, with the octets and packets that they were made from."""
-    found: list[Told] = []
+    found: list[RecordAndDetails] = []
     for batch in Analyser(options).run(Capture(packets, size)):
         for item, index in batch.in_order():
             found.append((record_of(item, index, options), list(details(item, index)) if options.details else []))
@@ -60,10 +60,10 @@ def told(packets: list[Packet], size: int, options: Options = EVERYTHING) -> lis
 
 
 def assert_same_for_any_blocks(packets: list[Packet], options: Options = EVERYTHING) -> None:
-    whole = told(packets, 1 << 30, options)
+    whole = records_and_details(packets, 1 << 30, options)
     assert whole
     for size in (1, 2, 3, 7):
-        assert told(packets, size, options) == whole
+        assert records_and_details(packets, size, options) == whole
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
@@ -107,7 +107,7 @@ def with_a_large_identity() -> list[Packet]:
 def with_an_endless_command() -> list[Packet]:
     talk = connected("PUSH", "PULL")
     talk.send(0, ENDLESS_COMMAND + b"\x04PING" + bytes(500), cuts=(300, 400))
-    talk.send(1, said("NULL", "ERROR"))
+    talk.send(1, default_command("NULL", "ERROR"))
     talk.send(0, bytes(500))
     return talk.packets
 
@@ -159,8 +159,8 @@ def with_a_message_that_an_impossible_fragment_ends() -> list[Packet]:
     continued = build_websocket_frame(b"no", CONTINUATION, final=False)
     reserved = bytes([continued[0] | 0x40]) + continued[1:]
     talk = zws_talk()
-    talk.send(1, says(False, b"part", b"end")[:7])
-    talk.send(0, says(True, b"hello"))
+    talk.send(1, message_frames(False, b"part", b"end")[:7])
+    talk.send(0, message_frames(True, b"hello"))
     talk.send(1, reserved)
     return talk.packets
 
@@ -212,7 +212,7 @@ def test_p1_blocks_of_any_size_give_the_same(packets: list[Packet]) -> None:
 
 def test_a_unit_too_large_to_wait_for_has_the_octets_of_its_head() -> None:
     """The leftover has only the octets of the header. It is reported when the command ends, here with the capture."""
-    found = told(with_an_endless_identity(), 1 << 30)
+    found = records_and_details(with_an_endless_identity(), 1 << 30)
     (made,) = (made for record, made in found if record["record"] == "greeting" and record["side"] == 0)
     assert made[0].octets == greeting_with_an_endless_identity("PUB")
     (unfit,) = (record for record, _ in found if record.get("id") == "ZMTP20-GREETING-04")
@@ -234,7 +234,7 @@ def hostile_sides(draw: Draw[Any], version: str) -> bytes:
         greeting = draw(st.sampled_from([build_greeting_2(kind, "me"), greeting_with_an_endless_identity(kind)]))
         return greeting + b"".join(draw(st.lists(units(), max_size=6)))
     commands = st.sampled_from(
-        [ENDLESS_COMMAND + b"\x04PING" + bytes(300), b"\4\7\4PING\0\0", said("NULL", "ERROR"), b"\4\0"]
+        [ENDLESS_COMMAND + b"\x04PING" + bytes(300), b"\4\7\4PING\0\0", default_command("NULL", "ERROR"), b"\4\0"]
     )
     greeting = draw(st.sampled_from([hello("PUSH"), hello("SUB"), build_greeting_3("PLAIN"), build_greeting_3()]))
     return greeting + b"".join(draw(st.lists(units(commands), max_size=6)))
@@ -263,7 +263,7 @@ def test_p1_blocks_of_any_size_give_the_same_of_hostile_sides(
     packets: list[Packet], size: int, forced: DecodeAs | None
 ) -> None:
     options = replace(EVERYTHING, decode_as=() if forced is None else (forced,))
-    assert told(packets, size, options) == told(packets, 1 << 30, options)
+    assert records_and_details(packets, size, options) == records_and_details(packets, 1 << 30, options)
 
 
 def test_findings_about_one_thing_have_one_order() -> None:
@@ -273,7 +273,7 @@ def test_findings_about_one_thing_have_one_order() -> None:
     finding = next(record for batch in batches for record in batch.records if record.type == "finding")
     others = [replace(finding, own=finding.own | {"id": id_}) for id_ in ("CURVE-25", "CURVE-10")]
 
-    def told(records: list[Record]) -> list[str]:
+    def records_and_details(records: list[Record]) -> list[str]:
         return [item.values["id"] for item, _ in Batch([None], records=records).in_order() if isinstance(item, Record)]
 
-    assert told(others) == told(others[::-1]) == ["CURVE-10", "CURVE-25"]
+    assert records_and_details(others) == records_and_details(others[::-1]) == ["CURVE-10", "CURVE-25"]

@@ -144,9 +144,9 @@ def test_the_vouch_names_client_and_server(
     assert ids(found) == expected
     assert contents(found) == [[b"hello"]]
     if expected:
-        told, initiate = finding(found, "CURVE-13"), command(found, "INITIATE")
+        note, initiate = finding(found, "CURVE-13"), command(found, "INITIATE")
         start = initiate["offset"] + 9 + 113 + 16 + 32
-        assert (told["source"], told["side"], told["offset"], told["length"]) == (1, CLIENT, start, 96)
+        assert (note["source"], note["side"], note["offset"], note["length"]) == (1, CLIENT, start, 96)
 
 
 def test_a_vouch_that_does_not_open_vouches_for_no_client(tmp_path: Path) -> None:
@@ -182,8 +182,8 @@ def test_the_cookie_returns_unchanged(
     found = read(steps, tmp_path, CurvePeers().lines(*labels), size)
     assert ids(found) == expected
     if expected:
-        told = finding(found, "CURVE-14")
-        assert (told["offset"], told["length"]) == (command(found, "INITIATE")["offset"] + 9 + 9, 96)
+        note = finding(found, "CURVE-14")
+        assert (note["offset"], note["length"]) == (command(found, "INITIATE")["offset"] + 9 + 9, 96)
 
 
 # -- CURVE-20 and CURVE-25: boxes that do not open ---------------------------------------------------------------------
@@ -199,10 +199,10 @@ def test_a_box_that_was_changed_stays_as_it_is(tmp_path: Path) -> None:
     assert contents(found) == [[b"first"], None, [b"third"], [b"fourth"]]
     assert [each["source"] for each in messages(found)] == [1, 0, 1, 1]
     assert ids(found) == ["CURVE-20"]
-    told, closed = finding(found, "CURVE-20"), messages(found)[1]
+    note, closed = finding(found, "CURVE-20"), messages(found)[1]
     place = ("source", "offset", "packet")
-    assert [told[name] for name in place] == [closed[name] for name in place]
-    assert told["length"] == len(sealed[1])
+    assert [note[name] for name in place] == [closed[name] for name in place]
+    assert note["length"] == len(sealed[1])
 
 
 def test_a_message_with_a_box_that_was_changed_is_not_complete(tmp_path: Path) -> None:
@@ -214,8 +214,8 @@ def test_a_message_with_a_box_that_was_changed_is_not_complete(tmp_path: Path) -
     sealed[1] = changed(sealed[1])
     found = read([*steps, *((SERVER, octets) for octets in sealed)], tmp_path, peers.lines("SHARED"))
     in_order = sorted(messages(found), key=lambda each: int(each["offset"]))
-    told = [(each["bodies"], each["complete"], each["confidence"]) for each in in_order]
-    assert told == [
+    note = [(each["bodies"], each["complete"], each["confidence"]) for each in in_order]
+    assert note == [
         ([b""], False, "proven"),
         (None, True, "proven"),
         ([b"two"], True, "likely"),
@@ -244,15 +244,15 @@ def test_a_box_of_the_handshake_that_was_changed(name: str, tmp_path: Path) -> N
     assert contents(found) == TALKED
     assert ids(found) == (["CURVE-20"] if name == "READY" else [])
     if name == "READY":
-        told, ready = finding(found, "CURVE-20"), command(found, "READY")
-        assert (told["source"], told["offset"]) == (0, ready["offset"] + 2 + 14)
+        note, ready = finding(found, "CURVE-20"), command(found, "READY")
+        assert (note["source"], note["offset"]) == (0, ready["offset"] + 2 + 14)
 
 
 def test_many_boxes_that_do_not_open_are_counted(tmp_path: Path) -> None:
     peers = CurvePeers()
     steps = talk(peers) + [(CLIENT, changed(peers.messages(CLIENT, b"x"))) for _ in range(100)]
-    told = [each for each in read(steps, tmp_path, peers.lines("SHARED")) if each.get("id") == "CURVE-20"]
-    assert (len(told), sum(each["count"] for each in told)) == (11, 100)
+    note = [each for each in read(steps, tmp_path, peers.lines("SHARED")) if each.get("id") == "CURVE-20"]
+    assert (len(note), sum(each["count"] for each in note)) == (11, 100)
 
 
 @pytest.mark.parametrize("size", [1, 2, 1 << 30])
@@ -272,8 +272,8 @@ def test_a_message_above_the_limit_is_not_waited_for(
         return
     assert [each["kind"] for each in messages(found)] == ["data", "encrypted", "data"]
     assert ids(found) == ["CURVE-25"]
-    told, closed = finding(found, "CURVE-25"), messages(found)[1]
-    assert (told["offset"], told["packet"]) == (closed["offset"], closed["packet"])
+    note, closed = finding(found, "CURVE-25"), messages(found)[1]
+    assert (note["offset"], note["packet"]) == (closed["offset"], closed["packet"])
 
 
 def test_p1_findings_about_closed_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,8 +418,8 @@ def test_a_loss_inside_a_message(tmp_path: Path) -> None:
     talk.packets = [replace(packet, payload=b"", cut=300) if packet is lost else packet for packet in talk.packets]
     for size in (1, 1 << 30):
         found = read_packets(talk.packets, tmp_path, peers.lines("SHARED"), size)
-        told = [(each["kind"], each["bodies"], each["complete"], each["confidence"]) for each in messages(found)]
-        assert told == [
+        note = [(each["kind"], each["bodies"], each["complete"], each["confidence"]) for each in messages(found)]
+        assert note == [
             ("data", [b"envelope", b""], False, "proven"),
             ("encrypted", None, False, "proven"),
             ("data", [b"", b"next"], True, "likely"),
@@ -505,8 +505,8 @@ def test_the_first_message_that_opens_may_be_the_end_of_one(tmp_path: Path) -> N
     packets = conversation(steps).packets
     appended = {SYN_PACKETS + 7: peers.lines("SHARED")}
     found = read_while_it_grows(packets, tmp_path, keys(tmp_path, "# nothing yet\n"), appended)
-    told = [(each["kind"], each["bodies"], each["confidence"]) for each in messages(found)]
-    assert told == [
+    note = [(each["kind"], each["bodies"], each["confidence"]) for each in messages(found)]
+    assert note == [
         ("encrypted", None, "proven"),
         ("data", [b"one"], "likely"),
         ("data", [b"", b"two"], "proven"),

@@ -152,24 +152,24 @@ def test_the_closing_side_and_the_kind_of_end(
 ) -> None:
     conversation = talk()
     close(conversation)
-    (told,) = connections(conversation.packets)
-    assert (told["close"], told["closed_by"], told["reset_by"]) == (how, closed_by, reset_by)
+    (closed,) = connections(conversation.packets)
+    assert (closed["close"], closed["closed_by"], closed["reset_by"]) == (how, closed_by, reset_by)
     ends = [packet for packet in conversation.packets if packet.flags & (FIN | RST)]
-    assert told["closed_ns"] == (ends[0].time if ends else None)
+    assert closed["closed_ns"] == (ends[0].time if ends else None)
     fins = {packet.side: packet.time for packet in reversed(ends) if packet.flags & FIN}
     by_fin, last = max(fins.values(), default=0), conversation.packets[-1].time
-    assert told["end_ns"] == (by_fin if how == "fin" else last)
-    assert told["idle_ns"] == (0 if how == "open" else None)
+    assert closed["end_ns"] == (by_fin if how == "fin" else last)
+    assert closed["idle_ns"] == (0 if how == "open" else None)
     for side in (CLIENT, SERVER):
-        assert told[f"fin_ns_{side}"] == fins.get(side)
-        assert told[f"rst_ns_{side}"] == (last if side == reset_by else None)
+        assert closed[f"fin_ns_{side}"] == fins.get(side)
+        assert closed[f"rst_ns_{side}"] == (last if side == reset_by else None)
     for size in (1, 2, 3, 5):
-        assert connections(conversation.packets, size) == [told]
+        assert connections(conversation.packets, size) == [closed]
     disturbed = [replace(packet, ports=(50_001, 5555), flags=packet.flags & ~RST) for packet in conversation.packets]
     both = [packet for pair in zip(disturbed, conversation.packets, strict=True) for packet in pair]
     for size in (1, 4, 100):
         beside = [record for record in connections(both, size) if record["port_0"] == 50_000]
-        assert [record | {"conn": 1, "packet": 1} for record in beside] == [told]
+        assert [record | {"conn": 1, "packet": 1} for record in beside] == [closed]
 
 
 def not_acknowledged(conversation: Conversation) -> None:
@@ -204,17 +204,17 @@ def test_the_first_fin_or_rst_is_reported_in_whatever_order_packets_arrive(seed:
     tail = conversation.packets[6:]
     chance.shuffle(tail)
     packets = conversation.packets[:6] + [packet for packet in tail if chance.random() < 0.8]
-    (told,) = connections(packets)[:1]
+    (closed,) = connections(packets)[:1]
     places = [place for place, packet in enumerate(packets) if packet.flags & (FIN | RST)]
-    assert told["closed_by"] == (packets[places[0]].side if places else None)
+    assert closed["closed_by"] == (packets[places[0]].side if places else None)
     # no packet counts as older than the one before it
-    assert told["closed_ns"] == (max(packet.time for packet in packets[: places[0] + 1]) if places else None)
+    assert closed["closed_ns"] == (max(packet.time for packet in packets[: places[0] + 1]) if places else None)
     for size in (1, 3):
-        assert connections(packets, size)[:1] == [told]
+        assert connections(packets, size)[:1] == [closed]
 
 
-def line(told: dict[str, Any]) -> str:
-    words = describe_connection(told)
+def line(closed: dict[str, Any]) -> str:
+    words = describe_connection(closed)
     return words[: words.index(", 3.1 NULL")]
 
 
@@ -255,11 +255,11 @@ def test_the_text_line_begins_with_the_cause(close: Callable[[Conversation], Non
 def test_one_direction_does_not_show_who_closed_first(side: int, words: str) -> None:
     conversation = talk()
     both_close(conversation)
-    (told,) = connections([packet for packet in conversation.packets if packet.side == side])
-    seen = told[f"ip_{told['only_side']}"]
+    (closed,) = connections([packet for packet in conversation.packets if packet.side == side])
+    seen = closed[f"ip_{closed['only_side']}"]
     assert seen == ("10.0.0.2", "10.0.0.1")[side]
-    assert told["closed_by"] == told["only_side"]
-    assert words == describe_connection(told).partition(", 3.1")[0]
+    assert closed["closed_by"] == closed["only_side"]
+    assert words == describe_connection(closed).partition(", 3.1")[0]
 
 
 def test_a_silent_side_is_named_if_the_other_gives_up_in_its_greeting() -> None:
@@ -300,8 +300,8 @@ def test_a_fin_of_an_earlier_connection_on_the_same_ports_ends_nothing(place: in
     both_close(again)
     fin = next(packet for packet in first.packets if packet.side == CLIENT and packet.flags & FIN)
     again.packets.insert(place, replace(fin, time=again.packets[place - 1].time))
-    _, told = connections([*first.packets, *again.packets])
-    assert (told["messages_0"], told["close"], told["closed_by"]) == (1, "fin", SERVER)
+    _, closed = connections([*first.packets, *again.packets])
+    assert (closed["messages_0"], closed["close"], closed["closed_by"]) == (1, "fin", SERVER)
 
 
 @pytest.mark.parametrize("size", [1, 4, 100])
@@ -314,15 +314,15 @@ def test_a_connection_whose_ports_are_used_again_ended_unseen(closes: bool, size
         first.acknowledge(SERVER)
     again = Conversation(initial=(70_000, 80_000), start=first.time + 5 * SECOND)
     again.send(CLIENT, hello("PUSH"))
-    told = connections([*first.packets, *again.packets], size)[0]
-    assert (told["close"], told["closed_by"]) == ("reused", CLIENT if closes else None)
-    assert told["end_ns"] == first.packets[-1].time
-    assert told["idle_ns"] == again.packets[0].time - first.packets[-1].time
+    closed = connections([*first.packets, *again.packets], size)[0]
+    assert (closed["close"], closed["closed_by"]) == ("reused", CLIENT if closes else None)
+    assert closed["end_ns"] == first.packets[-1].time
+    assert closed["idle_ns"] == again.packets[0].time - first.packets[-1].time
     again_at = "another connection began on its ports 5.001 s later"
     if closes:
-        assert line(told) == f"half closed by PUSH after 30.007 s, ended unseen, {again_at}"
+        assert line(closed) == f"half closed by PUSH after 30.007 s, ended unseen, {again_at}"
     else:
-        assert line(told) == f"ended unseen after 30.007 s, {again_at}"
+        assert line(closed) == f"ended unseen after 30.007 s, {again_at}"
 
 
 # -- every capture, against dpkt -------------------------------------------------------------------------------------
@@ -387,11 +387,11 @@ def test_dpkt_finds_the_same_ends(path: Path) -> None:
     if path.stat().st_size > 2_000_000:
         pytest.skip("a small capture shows as much")
     try:
-        told = connections_of(path, 1 << 20)
+        closed = connections_of(path, 1 << 20)
     except CaptureError:
         pytest.skip("no capture")
     truth = sessions(path)
-    for record in told:
+    for record in closed:
         sockets = (record["ip_0"], record["port_0"]), (record["ip_1"], record["port_1"])
         same = [each for each in truth[frozenset(sockets)] if abs(each.start - record["start_ns"] / 1e9) < 1e-5]
         if not same:  # in a tunnel, or in fragments
@@ -406,7 +406,7 @@ def test_dpkt_finds_the_same_ends(path: Path) -> None:
         assert record["close"] == how or (how, record["close"]) == ("open", "reused")
         end = max(session.fins.values()) if how == "fin" else session.last
         assert abs(record["end_ns"] / 1e9 - end) < 1e-5
-    assert connections_of(path, 5000) == told
+    assert connections_of(path, 5000) == closed
 
 
 def connections_of(path: Path, block_size: int) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ def sent(*payloads: bytes, ports: tuple[int, int] = PORTS, cut: int = 0) -> list
     ]
 
 
-def told(packets: list[Any], size: int = 1 << 30, **given: Any) -> list[Record]:
+def records_of(packets: list[Any], size: int = 1 << 30, **given: Any) -> list[Record]:
     return records(Capture(packets, size), Options(payloads=Registry(), **given))[0]
 
 
@@ -118,15 +118,15 @@ OTHERS: dict[str, tuple[Callable[[int], bytes], tuple[int, int]]] = {
 def test_datagrams_of_other_protocols_are_not_reported(what: str) -> None:
     made, ports = OTHERS[what]
     payloads = [made(number) for number in range(SURE + 2)]
-    assert datagrams(told([*sent(*payloads, ports=ports)])) == []
-    assert datagrams(told([*sent(*payloads * 2, ports=ports)])) == []
+    assert datagrams(records_of([*sent(*payloads, ports=ports)])) == []
+    assert datagrams(records_of([*sent(*payloads * 2, ports=ports)])) == []
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_is_not_reported(seed: int) -> None:
     noise = Random(seed)
     flood = [sent(noise.randbytes(50), ports=(noise.randrange(1 << 16), 6000 + number % 3)) for number in range(500)]
-    assert datagrams(told([datagram for some in flood for datagram in some])) == []
+    assert datagrams(records_of([datagram for some in flood for datagram in some])) == []
 
 
 # -- guessed and forced ----------------------------------------------------------------------------------------------
@@ -134,23 +134,23 @@ def test_noise_is_not_reported(seed: int) -> None:
 
 def test_three_of_a_kind_are_a_guess() -> None:
     for count in range(SURE + 2):
-        found = datagrams(told([*sent(*NEWS[:count])]))
+        found = datagrams(records_of([*sent(*NEWS[:count])]))
         assert len(found) == (count if count >= SURE else 0)
         assert {record["confidence"] for record in found} <= {"guess"}
 
 
 def test_the_first_that_does_not_fit_ends_the_guessing() -> None:
-    assert datagrams(told([*sent(NEWS[0], NEWS[1], b"\x04NEW", *NEWS)])) == []
+    assert datagrams(records_of([*sent(NEWS[0], NEWS[1], b"\x04NEW", *NEWS)])) == []
 
 
 def test_truncated_datagrams_are_not_guessed() -> None:
-    assert datagrams(told([*sent(*NEWS, cut=1)])) == []
+    assert datagrams(records_of([*sent(*NEWS, cut=1)])) == []
 
 
 def test_a_guess_does_not_depend_on_the_sender() -> None:
     """All to one destination count together, and each flow has offsets of its own."""
     flows = [sent(NEWS[number], ports=(40_000 + number, 5556))[0] for number in range(4)]
-    found = datagrams(told([*flows]))
+    found = datagrams(records_of([*flows]))
     assert [(record["src_port"], record["offset"]) for record in found] == [(40_000 + n, 0) for n in range(4)]
     assert len({record["conn_id"] for record in found}) == 4
 
@@ -159,7 +159,7 @@ def test_a_forgotten_flow_gets_a_new_identity(monkeypatch: pytest.MonkeyPatch) -
     """Times may be equal, too."""
     monkeypatch.setattr("zmtpscope.dissect.datagrams.MAX_FLOWS", 1)
     flows = [sent(NEWS[0], ports=(40_000 + number % 2, 5556))[0] for number in range(6)]
-    found = datagrams(told([*flows], decode_as=(FORCED,)))
+    found = datagrams(records_of([*flows], decode_as=(FORCED,)))
     assert len({record["conn_id"] for record in found}) == 6
 
 
@@ -173,7 +173,7 @@ def test_forced_datagrams_are_reported_with_any_contents() -> None:
         b"ZRE",
         b"Z",
     ]
-    found = datagrams(told([*sent(*payloads)], decode_as=(FORCED,)))
+    found = datagrams(records_of([*sent(*payloads)], decode_as=(FORCED,)))
     assert [record["kind"] for record in found] == ["radio"] * len(payloads)
     assert [record["confidence"] for record in found] == ["likely"] * len(payloads)
     assert [record["offset"] for record in found] == [sum(map(len, payloads[:n])) for n in range(len(payloads))]
@@ -181,12 +181,12 @@ def test_forced_datagrams_are_reported_with_any_contents() -> None:
 
 
 def test_a_forced_port_reports_nothing_of_others() -> None:
-    assert datagrams(told([*sent(*NEWS[:2], ports=(40_000, 5557))], decode_as=(FORCED,))) == []
+    assert datagrams(records_of([*sent(*NEWS[:2], ports=(40_000, 5557))], decode_as=(FORCED,))) == []
 
 
 @pytest.mark.parametrize("cut", [1, 6, 10, 11])
 def test_a_truncated_datagram_is_incomplete_and_has_no_findings(cut: int) -> None:
-    found = told([*sent(*NEWS, cut=cut)], decode_as=(FORCED,))
+    found = records_of([*sent(*NEWS, cut=cut)], decode_as=(FORCED,))
     assert [record["length"] for record in datagrams(found)] == ([len(NEWS[0])] * 4 if cut < len(NEWS[0]) else [])
     assert not any(record["complete"] for record in datagrams(found))
     assert all(record["payload"] is None for record in datagrams(found))
@@ -213,7 +213,7 @@ BEACON = zre.beacon()
 )
 @pytest.mark.parametrize("details", [False, True])
 def test_beacons_of_any_size(octets: bytes, ports: tuple[int, int], kind: str | None, details: bool) -> None:
-    found = datagrams(told([*sent(octets, octets, ports=ports)], details=details))
+    found = datagrams(records_of([*sent(octets, octets, ports=ports)], details=details))
     assert [record["kind"] for record in found] == [kind] * 2 * (kind is not None)
     assert [record["length"] for record in found] == [len(octets)] * len(found)
 
@@ -254,12 +254,14 @@ def test_p1_blocks_of_any_size_give_the_same_records(data: st.DataObject) -> Non
     packets = [*among_segments()[:3], *(replace(each, time=data.draw(st.integers(0, 3)) << 60) for each in packets)]
     given = data.draw(st.sampled_from(OPTIONS))
     size = data.draw(st.integers(1, 7))
-    assert told(packets, size, **given) == told(packets, **given)
+    assert records_of(packets, size, **given) == records_of(packets, **given)
 
 
 def test_datagrams_arrive_behind_the_segment_in_front_of_them() -> None:
     packets = among_segments()
-    found = [record for record in told(packets, decode_as=(FORCED,)) if record["record"] in ("datagram", "message")]
+    found = [
+        record for record in records_of(packets, decode_as=(FORCED,)) if record["record"] in ("datagram", "message")
+    ]
     assert [record["packet"] for record in found] == sorted(record["packet"] for record in found)
 
 
@@ -279,8 +281,8 @@ def test_a_destination_that_was_forgotten_is_judged_anew(monkeypatch: pytest.Mon
     """After many other destinations, also within a block, it is forgotten that it receives no RADIO messages."""
     monkeypatch.setattr("zmtpscope.dissect.datagrams.MAX_DESTINATIONS", 2)
     others = [sent(b"\x01", ports=(40_000, port))[0] for port in (6000, 6001)]
-    assert datagrams(told([*sent(b"\x01"), *others[:1], *sent(*NEWS)], size)) == []
-    assert len(datagrams(told([*sent(b"\x01"), *others, *sent(*NEWS)], size))) == len(NEWS)
+    assert datagrams(records_of([*sent(b"\x01"), *others[:1], *sent(*NEWS)], size)) == []
+    assert len(datagrams(records_of([*sent(b"\x01"), *others, *sent(*NEWS)], size))) == len(NEWS)
 
 
 def test_floods_are_remembered_within_bounds() -> None:
@@ -298,4 +300,4 @@ def test_floods_are_remembered_within_bounds() -> None:
 @pytest.mark.parametrize("time", [-(2**62), 0, 2**62])
 def test_times_may_be_any(time: int) -> None:
     packets = [replace(each, time=time * (number % 2)) for number, each in enumerate(among_segments())]
-    assert len(datagrams(told(packets, decode_as=(FORCED,)))) == 11
+    assert len(datagrams(records_of(packets, decode_as=(FORCED,)))) == 11

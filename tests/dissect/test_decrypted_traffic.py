@@ -59,8 +59,8 @@ def test_reserved_flags_inside_are_reported_and_ignored(flags: int, tmp_path: Pa
     found = read(steps, tmp_path, peers.lines("SHARED"))
     assert contents(found) == [[b"strange"], [b"x"]]
     assert ids(found) == ["CURVE-17"]
-    told = finding(found, "CURVE-17")
-    assert (told["source"], told["offset"], told["length"]) == (1, messages(found)[0]["offset"] + 2 + 32, 1)
+    note = finding(found, "CURVE-17")
+    assert (note["source"], note["offset"], note["length"]) == (1, messages(found)[0]["offset"] + 2 + 32, 1)
 
 
 def test_a_command_inside_continues_in_no_other_frame(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_a_command_inside_continues_in_no_other_frame(tmp_path: Path) -> None:
     ping = build_command("CURVE", "PING", {"ttl_ms": 100})
     steps = [*peers.handshake(), (CLIENT, inner(peers, CLIENT, ping, COMMAND | MORE))]
     found = read(steps, tmp_path, peers.lines("SHARED"))
-    told = finding(found, "ZMTP3X-FRAME-02")
-    assert (told["side"], told["source"], told["length"]) == (CLIENT, 1, 1)
+    note = finding(found, "ZMTP3X-FRAME-02")
+    assert (note["side"], note["source"], note["length"]) == (CLIENT, 1, 1)
     assert command(found, "PING")["ttl_ms"] == 100
 
 
@@ -107,9 +107,9 @@ COMMANDS: list[tuple[str, dict[str, Any], str]] = [
 def test_commands_inside(name: str, fields: dict[str, Any], type_: str, tmp_path: Path) -> None:
     peers = CurvePeers()
     steps = [*peers.handshake(type_, "XPUB"), (CLIENT, peers.command(CLIENT, name, **fields))]
-    told = command(read(steps, tmp_path, peers.lines("SHARED")), name)
-    assert {key: told[key] for key in fields} == fields
-    assert (told["decrypted"], told["source"], told["side"]) == (True, 1, CLIENT)
+    note = command(read(steps, tmp_path, peers.lines("SHARED")), name)
+    assert {key: note[key] for key in fields} == fields
+    assert (note["decrypted"], note["source"], note["side"]) == (True, 1, CLIENT)
 
 
 def test_an_unknown_command_inside(tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_rules_of_socket_types_hold_inside(tmp_path: Path) -> None:
     steps.append((SERVER, peers.messages(SERVER, b"a PUSH that sends")))
     found = read(steps, tmp_path, peers.lines("SHARED"))
     assert ids(found) == ["PIPELINE-01"]
-    told = finding(found, "PIPELINE-01")
-    assert (told["side"], told["source"], told["offset"]) == (CLIENT, 1, messages(found, CLIENT)[0]["offset"])
+    note = finding(found, "PIPELINE-01")
+    assert (note["side"], note["source"], note["offset"]) == (CLIENT, 1, messages(found, CLIENT)[0]["offset"])
 
 
 def test_subscriptions_inside_are_counted(tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ def test_subscriptions_of_3_0_are_messages_inside(tmp_path: Path) -> None:
     steps += [(CLIENT, peers.messages(CLIENT, b"\1topic")), (CLIENT, peers.messages(CLIENT, b"\0topic"))]
     steps.append((SERVER, peers.messages(SERVER, b"\1topic", b"news")))
     found = read(steps, tmp_path, peers.lines("SHARED"))
-    told = [(each["kind"], each["topic"], each["decrypted"]) for each in messages(found)]
-    assert told == [("subscribe", "topic", True), ("cancel", "topic", True), ("data", "\x01topic", True)]
+    note = [(each["kind"], each["topic"], each["decrypted"]) for each in messages(found)]
+    assert note == [("subscribe", "topic", True), ("cancel", "topic", True), ("data", "\x01topic", True)]
     assert ids(found) == []
 
 
@@ -259,21 +259,21 @@ def test_bodies_as_they_are_asked_for(tmp_path: Path) -> None:
 def test_what_is_only_counted_is_counted_inside(tmp_path: Path) -> None:
     peers = CurvePeers()
     packets = long_talk(peers)
-    told, counted = [
+    note, counted = [
         records(Capture(packets), Options(keys=keys(tmp_path, peers.lines("SHARED")), records=wanted))
         for wanted in (True, False)
     ]
     assert counted[0] == []
-    assert counted[1].summary == told[1].summary
+    assert counted[1].summary == note[1].summary
     summary = counted[1].summary
     assert (summary.messages, summary.frames, summary.commands["PING"]) == (48, 96, 24)
     assert summary.socket_types == {"DEALER": 1, "ROUTER": 1}
-    assert summary.body_octets == sum(sum(each["sizes"]) for each in messages(told[0]))
+    assert summary.body_octets == sum(sum(each["sizes"]) for each in messages(note[0]))
 
 
 def test_frame_records_are_the_decrypted_ones(tmp_path: Path) -> None:
     peers = CurvePeers()
     steps = [*peers.handshake(), (CLIENT, peers.messages(CLIENT, b"a", b"b" * 300))]
     frames = [each for each in read(steps, tmp_path, peers.lines("SHARED"), frames=True) if each["record"] == "frame"]
-    told = [(each["source"], each["flags"], each["more"], each["long"], each["size"]) for each in frames]
-    assert told == [(1, 1, True, False, 1), (1, 0, False, True, 300)]
+    note = [(each["source"], each["flags"], each["more"], each["long"], each["size"]) for each in frames]
+    assert note == [(1, 1, True, False, 1), (1, 0, False, True, 300)]

@@ -31,15 +31,15 @@ WITH_S = {"HELLO", "WELCOME"}
 
 def opened(found: Found) -> set[str]:
     """Return the names of commands and messages from boxes; all others were reported encrypted."""
-    told = {each["name"] for each in found if each["record"] == "command" and each["decrypted"]}
+    decrypted = {each["name"] for each in found if each["record"] == "command" and each["decrypted"]}
     for each in messages(found):
         assert (each["kind"] == "data") == each["decrypted"] == (each["source"] == 1)
         if each["decrypted"]:
-            told.add(f"MESSAGE of the {'client' if each['side'] == CLIENT else 'server'}")
+            decrypted.add(f"MESSAGE of the {'client' if each['side'] == CLIENT else 'server'}")
     for each in found:
         if each["record"] == "command":
             assert each["source"] == each["decrypted"]
-    return told
+    return decrypted
 
 
 def talk(peers: CurvePeers) -> Steps:
@@ -182,8 +182,8 @@ def test_the_vector_is_read_as_specified(label: str, tmp_path: Path) -> None:
     initiate = command(found, "INITIATE")
     assert initiate["client_longterm_key"] == z85.encode(vector.CLIENT.public)
     assert build_metadata({"socket_type": "DEALER", "identity": ""}) == vector.CLIENT_METADATA
-    told = {each["name"]: each["value"] for each in initiate["metadata"]}
-    assert told == {"Socket-Type": "DEALER", "Identity": ""}
+    decrypted = {each["name"]: each["value"] for each in initiate["metadata"]}
+    assert decrypted == {"Socket-Type": "DEALER", "Identity": ""}
     assert (command(found, "READY")["socket_type"], initiate["socket_type"]) == ("ROUTER", "DEALER")
     assert contents(found, CLIENT) == [[b"hello"]]
     assert contents(found, SERVER) == [[b"part-1", b"part-2"]]

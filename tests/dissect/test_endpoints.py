@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.dissect.talks import COMMANDS, SECOND, said
+from tests.dissect.talks import COMMANDS, SECOND, default_command
 from tests.dissect.test_cost import steps
 from tests.dissect.workers import assert_is_one_run
 from tests.peer_octets import command, message, ready
@@ -56,7 +56,7 @@ def identity(record: dict[str, Any]) -> str:
     return "/".join(str(record.get(name)) for name in names)
 
 
-def told(*talks: Conversation) -> list[tuple[str, int]]:
+def ids_and_connections(*talks: Conversation) -> list[tuple[str, int]]:
     """Id and connection of every finding."""
     return [(finding["id"], finding["conn"]) for finding in findings(*talks)]
 
@@ -90,13 +90,13 @@ def test_two_live_connections_with_one_identity() -> None:
 
 
 def test_identities_that_do_not_clash() -> None:
-    assert told(close(router(1), 0.2), close(router(2, 0.5), 1)) == []  # the first has gone
-    assert told(router(1), router(2, 0.5, name="other")) == []
-    assert told(router(1, name=""), router(2, 0.5, name="")) == []
-    assert told(router(1), router(2, 0.5, port=5556)) == []
-    assert told(router(1, initial=77), router(2, 0.5, initial=77)) == []  # captured before and after NAT
+    assert ids_and_connections(close(router(1), 0.2), close(router(2, 0.5), 1)) == []  # the first has gone
+    assert ids_and_connections(router(1), router(2, 0.5, name="other")) == []
+    assert ids_and_connections(router(1, name=""), router(2, 0.5, name="")) == []
+    assert ids_and_connections(router(1), router(2, 0.5, port=5556)) == []
+    assert ids_and_connections(router(1, initial=77), router(2, 0.5, initial=77)) == []  # captured before and after NAT
     pull = meet(begin(2, 0.5), ready("DEALER", identity="same"), ready("DEALER"))
-    assert told(router(1), pull) == []
+    assert ids_and_connections(router(1), pull) == []
 
 
 def test_a_crowd_of_which_some_are_the_same_connection() -> None:
@@ -119,7 +119,7 @@ def test_many_connections_with_one_initial_sequence_number_cost_no_more_each() -
 
 def test_an_identity_is_free_again_when_its_connection_has_ended() -> None:
     talks = close(router(1), 1), close(router(2, 0.1), 0.2), close(router(3, 0.5), 0.2), router(4, 2)
-    assert told(*talks) == [("ZMTP3X-META-15", 2), ("ZMTP3X-META-15", 3)]
+    assert ids_and_connections(*talks) == [("ZMTP3X-META-15", 2), ("ZMTP3X-META-15", 3)]
 
 
 def test_no_clash_is_reported_where_octets_are_missing() -> None:
@@ -127,16 +127,16 @@ def test_no_clash_is_reported_where_octets_are_missing() -> None:
     lost.send(0, message(b"more"))
     lost.acknowledge(1)
     lost.packets[3] = replace(lost.packets[3], payload=lost.packets[3].payload[:60], cut=40)
-    assert told(router(1), lost) == []
+    assert ids_and_connections(router(1), lost) == []
     unseen = router(2, 0.5)
     del unseen.packets[:3]
-    assert told(router(1), unseen) == []  # the listener is unknown
+    assert ids_and_connections(router(1), unseen) == []  # the listener is unknown
 
 
 def test_a_pair_with_two_peers() -> None:
     pairs = [meet(begin(number, number / 2), ready("PAIR"), ready("PAIR")) for number in (1, 2)]
-    assert told(*pairs) == [("EXPAIR-01", 2)]
-    assert told(close(pairs[0]), pairs[1]) == []
+    assert ids_and_connections(*pairs) == [("EXPAIR-01", 2)]
+    assert ids_and_connections(close(pairs[0]), pairs[1]) == []
 
 
 # -- CURVE -------------------------------------------------------------------------------------------------------------
@@ -161,44 +161,44 @@ def test_a_client_key_is_used_again() -> None:
     (finding,) = findings(close(curve(1)), curve(2, 5, nonce=b"m"))
     assert (finding["id"], finding["conn"], finding["side"], finding["offset"]) == ("CURVE-15", 2, 0, 64)
     assert finding["refs"][0].endswith("/0/0/64/command")
-    assert told(curve(1), curve(2, 5, key=b"l", nonce=b"m")) == []
+    assert ids_and_connections(curve(1), curve(2, 5, key=b"l", nonce=b"m")) == []
 
 
 def test_a_replayed_hello_without_an_answer() -> None:
-    assert told(close(curve(1)), close(curve(2, 5, nonce=None), first=1)) == [("CURVE-15", 2)]
+    assert ids_and_connections(close(curve(1)), close(curve(2, 5, nonce=None), first=1)) == [("CURVE-15", 2)]
 
 
 def test_each_further_use_of_a_key_is_reported_once() -> None:
     talks = [close(curve(number, number, nonce=bytes([number]))) for number in range(5)]
-    assert told(*talks) == [("CURVE-15", number) for number in (2, 3, 4, 5)]
+    assert ids_and_connections(*talks) == [("CURVE-15", number) for number in (2, 3, 4, 5)]
 
 
 def test_a_handshake_that_passes_a_relay_is_one() -> None:
     front, behind = curve(1), curve(2, 0.0005, port=5556)
-    assert told(close(front, 1), close(behind, 1)) == []
-    assert told(close(curve(1)), curve(2, 5)) == []
+    assert ids_and_connections(close(front, 1), close(behind, 1)) == []
+    assert ids_and_connections(close(curve(1)), curve(2, 5)) == []
 
 
 def test_a_hello_that_is_sent_again_is_one() -> None:
     talk = curve(1)
     again = next(packet for packet in talk.packets if len(packet.payload) > 200)
     talk.packets.append(replace(again, time=talk.time + 1))
-    assert told(talk) == []
+    assert ids_and_connections(talk) == []
 
 
 def test_a_nonce_of_welcome_is_used_again() -> None:
     (finding,) = findings(close(curve(1)), curve(2, 5, key=b"l"))
     assert (finding["id"], finding["conn"], finding["side"]) == ("CURVE-19", 2, 1)
     assert finding["refs"][0].endswith("/1/0/64/command")
-    assert told(close(curve(1)), curve(2, 5, key=b"l", nonce=b"m")) == []
-    assert told(close(curve(1)), curve(2, 5, key=b"l", port=5556)) == []
+    assert ids_and_connections(close(curve(1)), curve(2, 5, key=b"l", nonce=b"m")) == []
+    assert ids_and_connections(close(curve(1)), curve(2, 5, key=b"l", port=5556)) == []
 
 
 def test_handshakes_are_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoints, "MAX_HANDSHAKES", 3)
     others = [close(curve(number, number, key=bytes([number]), nonce=bytes([number]))) for number in range(2, 5)]
-    assert told(close(curve(1)), *others[:2], curve(9, 9, nonce=b"m")) == [("CURVE-15", 4)]
-    assert told(close(curve(1)), *others, curve(9, 9, nonce=b"m")) == []
+    assert ids_and_connections(close(curve(1)), *others[:2], curve(9, 9, nonce=b"m")) == [("CURVE-15", 4)]
+    assert ids_and_connections(close(curve(1)), *others, curve(9, 9, nonce=b"m")) == []
 
 
 # -- security that is not there ----------------------------------------------------------------------------------------
@@ -232,10 +232,10 @@ def test_messages_flow_without_the_security_of_the_endpoint(version: str) -> Non
 
 def test_old_peers_where_nothing_is_secured() -> None:
     null = close(meet(begin(1), ready("PUSH"), ready("PULL")))
-    assert told(null, old(2, 5)) == []
-    assert told(close(curve(1)), old(2, 5, messages=0)) == []
-    assert told(close(curve(1)), old(2, 5, newer=False)) == []
-    assert told(close(curve(1, port=5556)), old(2, 5)) == []
+    assert ids_and_connections(null, old(2, 5)) == []
+    assert ids_and_connections(close(curve(1)), old(2, 5, messages=0)) == []
+    assert ids_and_connections(close(curve(1)), old(2, 5, newer=False)) == []
+    assert ids_and_connections(close(curve(1, port=5556)), old(2, 5)) == []
 
 
 # -- clients that come again -------------------------------------------------------------------------------------------
@@ -245,8 +245,8 @@ def refused(number: int, seconds: float, mechanism: str = "NULL") -> Conversatio
     talk = begin(number, seconds)
     for side in (0, 1):
         talk.send(side, build_greeting_3(mechanism))
-    talk.send(0, said(mechanism, "READY" if mechanism == "NULL" else "HELLO"))
-    talk.send(1, said("NULL", "ERROR"))
+    talk.send(0, default_command(mechanism, "READY" if mechanism == "NULL" else "HELLO"))
+    talk.send(1, default_command("NULL", "ERROR"))
     return close(talk, first=1)
 
 
@@ -254,10 +254,10 @@ def test_a_client_returns_after_an_error() -> None:
     (finding,) = (each for each in findings(refused(1, 0), refused(2, 1)))
     assert (finding["id"], finding["conn"]) == ("ZMTP-CONN-09", 2)
     assert finding["refs"][0].split("/", 1)[1] == f"1/0/{finding['offset']}/command"
-    assert told(refused(1, 0), refused(2, 1, "PLAIN")) == []
-    assert told(refused(1, 0), close(meet(begin(2, 1), ready("PUSH"), ready("PULL")))) == []
+    assert ids_and_connections(refused(1, 0), refused(2, 1, "PLAIN")) == []
+    assert ids_and_connections(refused(1, 0), close(meet(begin(2, 1), ready("PUSH"), ready("PULL")))) == []
     at_once = refused(1, 0), refused(2, 0.0005)
-    assert told(*at_once) == []  # two clients
+    assert ids_and_connections(*at_once) == []  # two clients
 
 
 def attempts(waits: list[float], first: int = 1, whole: bool = False) -> Iterator[Conversation]:
@@ -279,19 +279,19 @@ def test_a_client_reconnects_without_waiting_longer() -> None:
     (finding,) = findings(*attempts([0.1] * 20))
     assert (finding["id"], finding["conn"], finding["severity"]) == ("ZMTP-CONN-10", 7, "note")
     assert "6 times in 0.6 s, 102 ms after each end" in finding["text"]
-    assert told(*attempts([0.1] * 7, whole=True)) == [("ZMTP-CONN-10", 7)]
-    assert told(*attempts([0.1] * 7, first=0)) == [("ZMTP-CONN-10", 7)]
+    assert ids_and_connections(*attempts([0.1] * 7, whole=True)) == [("ZMTP-CONN-10", 7)]
+    assert ids_and_connections(*attempts([0.1] * 7, first=0)) == [("ZMTP-CONN-10", 7)]
 
 
 def test_a_client_that_waits_longer_or_does_not_return() -> None:
-    assert told(*attempts([0.1] * 6)) == []
-    assert told(*attempts([0.1 * 2**number for number in range(10)])) == []
-    assert told(*attempts([15.0] * 10)) == []
-    assert told(*attempts([0.1] * 10, first=0, whole=True)) == []  # it closes when it is done
+    assert ids_and_connections(*attempts([0.1] * 6)) == []
+    assert ids_and_connections(*attempts([0.1 * 2**number for number in range(10)])) == []
+    assert ids_and_connections(*attempts([15.0] * 10)) == []
+    assert ids_and_connections(*attempts([0.1] * 10, first=0, whole=True)) == []  # it closes when it is done
     crowd = [begin(number, number / 10) for number in range(10)]
     for talk in crowd:
         talk.send(0, build_greeting_3())
-    assert told(*(close(talk, 5, first=1) for talk in crowd)) == []
+    assert ids_and_connections(*(close(talk, 5, first=1) for talk in crowd)) == []
 
 
 # -- a connection to itself --------------------------------------------------------------------------------------------

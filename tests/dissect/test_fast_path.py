@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import SECOND, connected, disturbed, said
+from tests.dissect.talks import SECOND, connected, default_command, disturbed
 from tests.dissect.test_heartbeats import ping, pong
 from tests.dissect.test_outages import again
 from tests.payloads.zre import hello as zre_hello
@@ -55,8 +55,8 @@ BODIES += [b"\x80\x04K*.", b"x" * 255, b"y" * 256, b"\xff" * 700, b"large" * 100
 PING = build_frame(Framing.V2, b"\x04PING\0\0", command=True)
 ODD = [
     PING,
-    said("NULL", "READY"),
-    said("NULL", "ERROR"),
+    default_command("NULL", "READY"),
+    default_command("NULL", "ERROR"),
     b"\2\0\0\0\0\0\0\0\1x",
     b"\x08\0",
     b"\1",
@@ -448,14 +448,14 @@ def test_a_reply_is_read_on_the_fast_path_whose_request_arrived_in_front_of_it(m
     )
 
 
-@pytest.mark.parametrize("said", [b"\x09SUBSCRIBEb", b"\6CANCELa", b"\4JOINa"], ids=str)
-def test_a_connection_that_sends_more_than_its_opening_is_released(said: bytes) -> None:
+@pytest.mark.parametrize("other_command", [b"\x09SUBSCRIBEb", b"\6CANCELa", b"\4JOINa"], ids=str)
+def test_a_connection_that_sends_more_than_its_opening_is_released(other_command: bytes) -> None:
     conversation = session("PUB", "SUB")
     conversation.send(1, subscribe(b"a"))
     for number in range(20):
         conversation.send(0, message(b"a", b"b"))
         if number == 10:
-            conversation.send(1, build_frame(Framing.V2, said, command=True))
+            conversation.send(1, build_frame(Framing.V2, other_command, command=True))
     for size in (1, 3, 100):
         assert read(conversation.packets, size, Options(), keep) == without_fast_path(
             conversation.packets, size, Options()

@@ -84,14 +84,14 @@ def under_way() -> Conversation:
 
 def test_the_side_with_the_port_has_the_type_that_the_user_gave() -> None:
     found = read_as(under_way(), DecodeAs("tcp.port", 5555, "3.0", "NULL", socket_type="PUB"))
-    told = [record for record in found if record["record"] == "message"]
-    types = {(each["side"], each["socket_type"], each["peer_socket_type"]) for each in told}
+    recorded = [record for record in found if record["record"] == "message"]
+    types = {(each["side"], each["socket_type"], each["peer_socket_type"]) for each in recorded}
     publisher = [found[-1]["port_0"], found[-1]["port_1"]].index(5555)
     assert types == {(publisher, "PUB", "SUB"), (1 - publisher, "SUB", "PUB")}
-    topics = [each["topic"] for each in told if each["kind"] == "data"]
+    topics = [each["topic"] for each in recorded if each["kind"] == "data"]
     assert topics == [topic for number in range(4) for topic in ("a.b", "a.b", "a.b", f"one{number}")]
-    assert [each["topic"] for each in told if each["kind"] == "subscribe"] == [f"one{each}" for each in range(9)]
-    assert {each["confidence"] for each in told} == {"likely"}
+    assert [each["topic"] for each in recorded if each["kind"] == "subscribe"] == [f"one{each}" for each in range(9)]
+    assert {each["confidence"] for each in recorded} == {"likely"}
     assert sorted(found[-1][f"socket_type_{side}"] for side in (0, 1)) == ["PUB", "SUB"]
 
 
@@ -121,19 +121,19 @@ def test_a_user_rule_holds_from_the_first_message_on_for_any_blocks(size: int) -
 def test_the_other_side_has_the_only_possible_type_or_none(one: str, other: str | None) -> None:
     talk = Conversation(syn=False)
     talk.send(0, message(b"body"))
-    told = read_as(talk, DecodeAs("tcp.port", 50_000, "3.1", "NULL", socket_type=one))
-    assert [(each["socket_type"], each["peer_socket_type"]) for each in told if each["record"] == "message"] == [
+    recorded = read_as(talk, DecodeAs("tcp.port", 50_000, "3.1", "NULL", socket_type=one))
+    assert [(each["socket_type"], each["peer_socket_type"]) for each in recorded if each["record"] == "message"] == [
         (one, other)
     ]
-    assert (told[-1]["socket_type_0"], told[-1]["socket_type_1"]) == (one, other)
+    assert (recorded[-1]["socket_type_0"], recorded[-1]["socket_type_1"]) == (one, other)
 
 
 def test_envelopes_are_known_by_the_type_that_was_given() -> None:
     talk = Conversation(syn=False)
     talk.send(1, message(b"\0addr", b"", b"reply"))
     rule = DecodeAs("tcp.port", 5555, "3.1", "NULL", socket_type="REP")
-    (told,) = [each for each in read_as(talk, rule) if each["record"] == "message"]
-    assert told["envelope"] == ["\0addr"]
+    (recorded,) = [each for each in read_as(talk, rule) if each["record"] == "message"]
+    assert recorded["envelope"] == ["\0addr"]
 
 
 def test_announcements_take_precedence_over_user_rules() -> None:
@@ -141,6 +141,6 @@ def test_announcements_take_precedence_over_user_rules() -> None:
     talk.send(0, hello("PULL"))
     talk.send(1, hello("PUSH") + message(b"a", b"b"))
     found = read_as(talk, DecodeAs("tcp.port", 5555, "3.1", "NULL", socket_type="PUB"))
-    (told,) = [each for each in found if each["record"] == "message"]
-    assert (told["socket_type"], told["peer_socket_type"], told["topic"]) == ("PUSH", "PULL", None)
+    (recorded,) = [each for each in found if each["record"] == "message"]
+    assert (recorded["socket_type"], recorded["peer_socket_type"], recorded["topic"]) == ("PUSH", "PULL", None)
     assert (found[-1]["socket_type_0"], found[-1]["socket_type_1"]) == ("PULL", "PUSH")

@@ -10,7 +10,7 @@ import pytest
 from nacl.bindings import crypto_scalarmult_base
 
 from tests.curve import CurvePeers, frame, keys, secret
-from tests.dissect.talks import SECOND, said
+from tests.dissect.talks import SECOND, default_command
 from tests.peer_octets import hello, message
 from tests.traffic import Capture, Conversation, records, steady_records
 from zmtpscope.dissect import Options
@@ -33,7 +33,7 @@ def shake(mechanism: str, *names: str, first: int = 0) -> Conversation:
     for side in (0, 1):
         talk.send(side, build_greeting_3(mechanism), cuts=(10, 11))
     for number, name in enumerate(names):
-        talk.send((number + first) % 2, said(mechanism, name))
+        talk.send((number + first) % 2, default_command(mechanism, name))
     return talk
 
 
@@ -103,7 +103,7 @@ def test_no_answer_is_missed_where_octets_may_be_missing(case: tuple[str, str, t
         del lost.packets[at]
         assert ids(lost) == []
     answered = shake(mechanism, *names)
-    answered.send(1, said("NULL", "READY"))
+    answered.send(1, default_command("NULL", "READY"))
     answered.acknowledge(0)
     answered.reset(1)
     del answered.packets[-3]  # the answer; the client acknowledged it
@@ -115,7 +115,7 @@ def test_a_better_explanation_is_enough() -> None:
     malformed = shake("CURVE")
     malformed.send(0, build_frame(Framing.V2, b"\x05HELLO" + bytes(100), command=True))
     cut = shake("NULL", "READY")
-    cut.send(1, said("NULL", "READY")[:10])
+    cut.send(1, default_command("NULL", "READY")[:10])
     assert ids(refused) == ["NULL-09"]
     for talk in (leave(malformed, 1), leave(cut, 1)):
         assert ids(talk) == []
@@ -278,10 +278,10 @@ def test_a_misspelt_error_refuses_like_any_other() -> None:
     misspelt = shake("PLAIN", "HELLO")
     misspelt.send(1, frame(b"^RROR\x03400"))
     found, _ = records(Capture(leave(misspelt, 1).packets))
-    told = [each for each in found if each["record"] == "finding" and each["severity"] in ("error", "warn")]
-    assert [each["id"] for each in told] == ["PLAIN-06"]
+    problems = [each for each in found if each["record"] == "finding" and each["severity"] in ("error", "warn")]
+    assert [each["id"] for each in problems] == ["PLAIN-06"]
     who = 'the login of the user "admin" was refused'
-    assert told[0]["text"].endswith(f"400, {who}; the name ERROR is misspelt, as by libzmq 4.3")
+    assert problems[0]["text"].endswith(f"400, {who}; the name ERROR is misspelt, as by libzmq 4.3")
 
 
 def test_the_user_name_is_shown_escaped_and_the_password_never() -> None:
@@ -312,7 +312,7 @@ def mismatch(seconds: float) -> Conversation:
     talk.send(0, build_greeting_3("NULL"))
     talk.send(1, build_greeting_3("CURVE"), cuts=(10, 11))
     talk.wait(int(seconds * SECOND))
-    talk.send(0, said("NULL", "READY"))
+    talk.send(0, default_command("NULL", "READY"))
     return leave(talk, 1)
 
 

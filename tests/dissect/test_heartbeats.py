@@ -52,7 +52,7 @@ def findings(packets: Sequence[Packet], **options: Any) -> list[dict[str, Any]]:
     return [record for record in whole if record["record"] == "finding" and "-PING-" in record["id"]]
 
 
-def told(talk: Conversation) -> list[tuple[str, int, int]]:
+def placed_findings(talk: Conversation) -> list[tuple[str, int, int]]:
     """Return id, side and packet of these findings."""
     return [(each["id"].removeprefix("ZMTP31-"), each["side"], each["packet"]) for each in findings(talk.packets)]
 
@@ -117,7 +117,7 @@ def test_more_pings_in_flight_than_are_remembered(contexts: bool) -> None:
             talk.send(1, pong(b"%d" % number if contexts else b""))
     talk.wait(2 * SECOND)
     talk.close()
-    assert told(talk) == []
+    assert placed_findings(talk) == []
 
 
 @pytest.mark.parametrize("missing", [{13}, {13, 14}, {14}])
@@ -144,7 +144,7 @@ def test_octets_that_are_no_frames() -> None:
         talk.wait(2 * SECOND)
         talk.send(0, ping(b"later"))
         talk.close()
-        assert told(talk) == []
+        assert placed_findings(talk) == []
 
 
 @pytest.mark.parametrize("changed", [None, 7, 8])
@@ -178,7 +178,7 @@ def test_a_pong_without_a_ping(closed: bool) -> None:
     talk.send(1, pong(b"nobody asked"))
     talk.wait(2 * SECOND)
     talk.close() if closed else talk.acknowledge(0)
-    assert told(talk) == [("PING-08", 1, 22)]
+    assert placed_findings(talk) == [("PING-08", 1, 22)]
 
 
 def test_an_unanswered_ping_is_reported_when_it_is_certain() -> None:
@@ -202,7 +202,7 @@ def test_a_pong_with_another_context() -> None:
     talk.send(0, ping(b"ef"))
     talk.send(1, pong(b"ef"))
     talk.close()
-    assert told(talk) == [("PING-03", 1, 23)]
+    assert placed_findings(talk) == [("PING-03", 1, 23)]
 
 
 def test_a_peer_that_never_repeats_the_context() -> None:
@@ -212,7 +212,7 @@ def test_a_peer_that_never_repeats_the_context() -> None:
         talk.send(0, ping(b"%d" % number))
         talk.send(1, pong())
     talk.close()
-    assert [id_ for id_, _, _ in told(talk)] == ["PING-03"] * 8
+    assert [id_ for id_, _, _ in placed_findings(talk)] == ["PING-03"] * 8
 
 
 def test_answers_in_another_order() -> None:
@@ -221,7 +221,7 @@ def test_answers_in_another_order() -> None:
     talk.send(1, pong(b"b") + pong(b"a"))
     talk.wait(2 * SECOND)
     talk.close()
-    assert told(talk) == []
+    assert placed_findings(talk) == []
 
 
 def test_only_the_first_octets_of_a_long_context_are_repeated() -> None:
@@ -233,7 +233,7 @@ def test_only_the_first_octets_of_a_long_context_are_repeated() -> None:
         talk.send(1, pong(bytes(size)))
         talk.wait(2 * SECOND)
         talk.close()
-        assert {id_ for id_, _, _ in told(talk)} <= {"PING-02"}
+        assert {id_ for id_, _, _ in placed_findings(talk)} <= {"PING-02"}
 
 
 def test_a_context_where_the_ping_had_none() -> None:
@@ -241,7 +241,7 @@ def test_a_context_where_the_ping_had_none() -> None:
     talk.send(0, b"\x04\x05\x04PING")
     talk.send(1, pong(b"context"))
     talk.close()
-    assert [id_ for id_, _, _ in told(talk)] == ["PING-01", "PING-10"]
+    assert [id_ for id_, _, _ in placed_findings(talk)] == ["PING-01", "PING-10"]
 
 
 def crowd(pings: int, seconds: float, version: str = "3.1") -> Conversation:
@@ -264,34 +264,37 @@ def talk_on(talk: Conversation) -> Conversation:
 
 
 def test_more_than_three_pings_wait() -> None:
-    assert told(crowd(4, 1.5)) == [("PING-09", 0, 9)]
-    assert told(crowd(100, 1.5)) == [("PING-09", 0, 9)]
-    assert told(crowd(3, 1.5)) == []
-    assert told(crowd(4, 0.5)) == []
+    assert placed_findings(crowd(4, 1.5)) == [("PING-09", 0, 9)]
+    assert placed_findings(crowd(100, 1.5)) == [("PING-09", 0, 9)]
+    assert placed_findings(crowd(3, 1.5)) == []
+    assert placed_findings(crowd(4, 0.5)) == []
     answered = crowd(4, 0.5)
     answered.send(1, pong() * 4)
     answered.wait(2 * SECOND)
     answered.close()
-    assert told(answered) == []
+    assert placed_findings(answered) == []
     late = crowd(8, 1.5)
     late.send(1, pong())
     late.close()
-    assert told(late) == [("PING-04", 0, 7), ("PING-09", 0, 10)]  # four that wait after the one that was answered
+    assert placed_findings(late) == [
+        ("PING-04", 0, 7),
+        ("PING-09", 0, 10),
+    ]  # four that wait after the one that was answered
     asked = crowd(4, 1.5)
     for _ in range(2):
         asked.send(1, ping())
         asked.send(0, pong())
     lost = talk_on(asked)
-    assert told(lost) == [("PING-09", 0, 9)]  # certain before octets were lost
+    assert placed_findings(lost) == [("PING-09", 0, 9)]  # certain before octets were lost
 
 
 def test_a_ping_is_never_answered() -> None:
     alive = crowd(1, 1.5)
     alive.close()
-    assert told(alive) == [("PING-04", 0, 6)]
+    assert placed_findings(alive) == [("PING-04", 0, 6)]
     soon = crowd(1, 0.5)
     soon.close()
-    assert told(soon) == []
+    assert placed_findings(soon) == []
     old = crowd(4, 1.5, "3.0")
     old.close()
     found = {each["id"]: each["severity"] for each in findings(old.packets)}
@@ -311,7 +314,7 @@ def test_data_of_a_peer_proves_nothing_about_a_ping_that_tcp_never_delivered(
     if not has_come:
         talk.packets[-1] = replace(talk.packets[-1], acknowledgment=before)
     talk.reset(0)
-    assert told(talk) == expected
+    assert placed_findings(talk) == expected
 
 
 def test_both_sides_ask() -> None:
@@ -324,6 +327,6 @@ def test_both_sides_ask() -> None:
     talk.send(0, pong(b"nobody asked"))
     talk.wait(2 * SECOND)
     talk.close()
-    assert told(talk) == [("PING-08", 0, 66)]
+    assert placed_findings(talk) == [("PING-08", 0, 66)]
     for lost in some(range(5, 60), 5):
         assert findings(talk.packets[:lost] + talk.packets[lost + 1 :]) == []

@@ -102,7 +102,7 @@ def test_p1_what_is_kept_does_not_depend_on_blocks(
     assert everything(packets, size, options) == everything(packets, 1 << 30, options)
 
 
-def told(kind: str, packets: list[Packet], size: int, **kept: Any) -> list[dict[str, Any]]:
+def records_of(kind: str, packets: list[Packet], size: int, **kept: Any) -> list[dict[str, Any]]:
     return [each for each in records(Capture(packets, size), Options(**kept))[0] if each["record"] == kind]
 
 
@@ -112,8 +112,8 @@ def test_topic_and_envelope_are_there_for_any_body_limit(size: int) -> None:
     published = packets_of(("PUB", "SUB"), [[20, 500], [150, 500]], 7, None)
     asked = packets_of(("DEALER", "REP"), [[5, 6, 0, 500], [60, 60, 0, 500]], 7, None)
     for kept in ({"bodies": "none"}, {"body_limit": 10}, {"bodies": "head", "head": 1, "body_limit": 10}):
-        topics = [each["topic"] for each in told("message", published, size, **kept)]
-        envelopes = [each["envelope"] for each in told("message", asked, size, **kept)]
+        topics = [each["topic"] for each in records_of("message", published, size, **kept)]
+        envelopes = [each["envelope"] for each in records_of("message", asked, size, **kept)]
         assert topics[0] == "a" * 20
         assert (envelopes[0], envelopes[1]) == (["aaaaa", "bbbbbb"], None)
 
@@ -121,7 +121,7 @@ def test_topic_and_envelope_are_there_for_any_body_limit(size: int) -> None:
 @pytest.mark.parametrize("size", [1, 1000])
 def test_a_frame_is_reported_with_its_message(size: int) -> None:
     packets = packets_of(("PUSH", "PULL"), [[5, 60, 0], [30]], 20, None)
-    frames = told("frame", packets, size, frames=True)
+    frames = records_of("frame", packets, size, frames=True)
     assert [(each["size"], each["message"]) for each in frames] == [(5, 92), (60, 92), (0, 92), (30, 163)]
     assert [each["packet"] for each in frames] == [6, 6, 9, 9]
     shown = [
@@ -139,7 +139,7 @@ def test_the_head_of_a_body_is_shown_however_large_it_is(size: int) -> None:
     """`--body head:N` shows about N octets, whatever the limit for whole bodies; a frame that begins far later has
     none."""
     packets = packets_of(("PUSH", "PULL"), [[500], [500, 500]], 50, None)
-    heads = told("message", packets, size, bodies="head", head=3, body_limit=10)
+    heads = records_of("message", packets, size, bodies="head", head=3, body_limit=10)
     assert [(each["bodies"], each["bodies_kept"]) for each in heads] == [
         ([b"aaa"], "head"),
         ([b"bbb", b""], "head"),
@@ -150,5 +150,5 @@ def test_the_head_of_a_body_is_shown_however_large_it_is(size: int) -> None:
 @pytest.mark.parametrize("kept", [{}, {"payloads": Registry()}])
 def test_bodies_up_to_the_limit_are_whole(size: int, kept: dict[str, Any]) -> None:
     packets = packets_of(("PUSH", "PULL"), [[500]], 50, None)
-    (whole,) = told("message", packets, size, **kept)
+    (whole,) = records_of("message", packets, size, **kept)
     assert (whole["bodies"], whole["bodies_kept"]) == ([b"a" * 500], "full")

@@ -81,8 +81,8 @@ def test_the_handshake_of_curve_is_read_behind_a_lost_greeting(side: int, size: 
     peers = CurvePeers()
     conversation = without(conversation_of(peers.handshake()), {side: range(GREETING)})
     found, analyser = records(Capture(conversation.packets, size))
-    (told,) = [record for record in found if record.get("name") == "HELLO"]
-    assert (told["client_key"], told["nonce"]) == (peers.C_transient, 1)
+    (hello_command,) = [record for record in found if record.get("name") == "HELLO"]
+    assert (hello_command["client_key"], hello_command["nonce"]) == (peers.C_transient, 1)
     assert analyser.summary.sums.hold()
 
 

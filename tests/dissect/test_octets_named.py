@@ -174,16 +174,16 @@ def test_a_command_too_large_to_wait_for_is_reported_with_its_last_octet(there: 
     command = b"\6" + struct.pack(">Q", 2_000_000) + b"\4PING" + bytes(2_000_000 - 5)
     octets = (hello("PUSH") + command + message(b"a"))[: len(hello("PUSH")) + there]
     found = read(greeted(octets, closed=False, cuts=range(0, 3_000_000, 60_000)), size)
-    (told,) = (record for record in of(found, "command") if record["name"] == "PING")
-    assert (told["complete"], told["length"]) == (there > 2_000_000, min(there, len(command)))
+    (ping_record,) = (record for record in of(found, "command") if record["name"] == "PING")
+    assert (ping_record["complete"], ping_record["length"]) == (there > 2_000_000, min(there, len(command)))
     assert of(found, "connection")[0]["handshake"] == "complete"
 
 
 def test_commands_between_the_frames_of_a_message_name_their_own_octets() -> None:
     ping = b"\4\7\4PING\0\0"
     found = read(greeted(hello("PUSH") + b"\1\1a" + ping + b"\1\2bb" + ping + b"\0\3ccc"))
-    (told,) = of(found, "message")
-    assert (told["sizes"], told["length"]) == ([1, 2, 3], 12 + 2 * len(ping))
+    (ping_record,) = of(found, "message")
+    assert (ping_record["sizes"], ping_record["length"]) == ([1, 2, 3], 12 + 2 * len(ping))
 
 
 def test_a_hole_inside_a_body_is_in_the_gap_alone() -> None:
@@ -271,8 +271,8 @@ def test_every_octet_of_opened_boxes_is_counted() -> None:
     for role, octets in steps:
         talk.send(role, octets)
     found = read(talk.packets, options=Options(keys=keys_of(peers.lines("SHARED"))))
-    told = [(record["decrypted"], record["complete"]) for record in of(found, "message")]
-    assert told == [(True, True), (False, False)]
+    ping_record = [(record["decrypted"], record["complete"]) for record in of(found, "message")]
+    assert ping_record == [(True, True), (False, False)]
 
 
 @pytest.mark.parametrize(
@@ -301,11 +301,11 @@ def test_a_message_inside_boxes_ends_where_one_in_clear_begins(frames: str, expe
     options = Options(keys=keys_of(peers.lines("SHARED")))
     found = read(talk.packets, options=options)
     assert read(talk.packets, 1, options) == found
-    told = []
+    ping_record = []
     for record in sorted(of(found, "message"), key=itemgetter("offset")):
         bodies = b"".join(map(base64.b64decode, record["bodies"])).decode()
-        told.append(bodies + "?" * (record["confidence"] == "likely") + "..." * (not record["complete"]))
-    assert " ".join(told) == expected
+        ping_record.append(bodies + "?" * (record["confidence"] == "likely") + "..." * (not record["complete"]))
+    assert " ".join(ping_record) == expected
 
 
 @pytest.mark.parametrize("octets", [b"\xff", b"\xff\0\0\0", b"\1"])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import SECOND, said
+from tests.dissect.talks import SECOND, default_command
 from tests.dissect.test_fast_path import OPTIONS, keep, read, read_to_the_end, release, without_fast_path
 from tests.dissect.test_heartbeats import ping
 from tests.peer_octets import cancel, hello, message, ready, subscribe
@@ -59,8 +59,11 @@ OTHERS: list[Callable[[Random], tuple[bytes, bytes]]] = [
     lambda random: (greets("PUSH"), greets("SUB")),
     lambda random: (build_greeting_3("NULL") + FAULTY, greets("PULL")),
     lambda random: (greets("PUSH"), build_greeting_3("PLAIN", as_server=True)),
-    lambda random: (greets("PUSH"), greets("PULL") + said("NULL", "ERROR")),
-    lambda random: (build_greeting_3("PLAIN") + said("PLAIN", "HELLO"), build_greeting_3("PLAIN", as_server=True)),
+    lambda random: (greets("PUSH"), greets("PULL") + default_command("NULL", "ERROR")),
+    lambda random: (
+        build_greeting_3("PLAIN") + default_command("PLAIN", "HELLO"),
+        build_greeting_3("PLAIN", as_server=True),
+    ),
     lambda random: (build_greeting_2("PUSH"), greets("PULL")),
     lambda random: (build_greeting_1(), build_greeting_1()),
     lambda random: (random.randbytes(30), greets("PULL")),
@@ -104,7 +107,7 @@ def connection(random: Random, number: int, opening: tuple[bytes, bytes], cuts: 
         octets = b"".join(message(*[b"x" * random.randrange(300)] * random.choice([1, 1, 2])) for _ in range(3))
         talk.send(0, octets, random.sample(range(len(octets)), random.randrange(3)))
     if random.random() < 0.1:
-        talk.send(random.randrange(2), random.choice([said("NULL", "READY"), b"\x08\0", b"\1", b"\0\5ab"]))
+        talk.send(random.randrange(2), random.choice([default_command("NULL", "READY"), b"\x08\0", b"\1", b"\0\5ab"]))
     how = random.random()
     if how < 0.6:
         first = random.randrange(2)
@@ -373,7 +376,10 @@ def test_p19_heartbeats_of_connections_that_open_alike_are_matched(size: int) ->
 
 
 NOT_TO_BE_LEARNED = {
-    "an error that explains the end": lambda: (greets("PUSH"), build_greeting_3("NULL") + said("NULL", "ERROR")),
+    "an error that explains the end": lambda: (
+        greets("PUSH"),
+        build_greeting_3("NULL") + default_command("NULL", "ERROR"),
+    ),
     "the same finding more often than it is told": lambda: (greets("SUB") + cancel(b"x") * 9, greets("PUB")),
 }
 
@@ -552,15 +558,15 @@ def test_a_connection_that_is_open_at_the_end_is_reported_as_open() -> None:
 
 
 def test_openings_that_never_repeat_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    heard = []
+    received = []
     make = Simulation.__init__
-    monkeypatch.setattr(Simulation, "__init__", lambda *given: (heard.append(given), make(*given))[1])
+    monkeypatch.setattr(Simulation, "__init__", lambda *given: (received.append(given), make(*given))[1])
     packets = many(400, lambda number: (b"client %d" % number + bytes(99), greets("ROUTER")))
     analyser = Analyser(Options(records=False))
     for _ in analyser.run(Capture(packets, 100)):
         pass
     assert analyser.summary.connections == 400
-    assert len(heard) <= 3 * MAX_AHEAD
+    assert len(received) <= 3 * MAX_AHEAD
 
 
 def test_where_nothing_opens_in_a_known_way_few_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -855,7 +861,7 @@ def test_octets_after_a_fin_are_no_message() -> None:
 def test_time_alone_ends_an_opening_without_an_answer() -> None:
     """The server sends nothing: after three seconds the version is the client's."""
 
-    def told(ticks: bool) -> list[Any]:
+    def records_of_the_last(ticks: bool) -> list[Any]:
         packets = many(5, pushing)
         talk = Conversation(ports=(50_000, 5555), start=1_700_000_100 * SECOND)
         talk.send(0, greets("PUSH")[:64], LIBZMQ[:2])
@@ -876,13 +882,13 @@ def test_time_alone_ends_an_opening_without_an_answer() -> None:
             if record.values["conn"] == 6
         )
 
-    assert told(ticks=True) == told(ticks=False)
+    assert records_of_the_last(ticks=True) == records_of_the_last(ticks=False)
 
 
 def test_records_of_a_known_connection_are_written_once_if_it_is_released() -> None:
     packets = many(3, pushing, closed=False)
     last = packets[-1]
-    packets.append(replace(last, sequence=last.sequence + len(last.payload), payload=said("NULL", "READY")))
+    packets.append(replace(last, sequence=last.sequence + len(last.payload), payload=default_command("NULL", "READY")))
     assert read(packets, 13, Options(), keep) == without_fast_path(packets, 13, Options())
 
 
@@ -936,7 +942,7 @@ def test_a_password_is_not_remembered() -> None:
         talk = Conversation(ports=(40_000 + number, 5555))
         talk.send(0, build_greeting_3("PLAIN"))
         talk.send(1, build_greeting_3("NULL"))
-        talk.send(0, said("PLAIN", "HELLO"))
+        talk.send(0, default_command("PLAIN", "HELLO"))
         talks += talk.packets
     analyser = Analyser(Options(records=False))
     for _ in analyser.run(Capture(talks, 7)):
@@ -945,9 +951,9 @@ def test_a_password_is_not_remembered() -> None:
     def remembered(step: openings.Step) -> list[Any]:
         return [step.learned, *step.next, *(each for behind in step.next.values() for each in remembered(behind))]
 
-    told = remembered(analyser.fast_path.openings.first)
-    assert len(told) > 4
-    assert "secret" not in str(told)
+    texts = remembered(analyser.fast_path.openings.first)
+    assert len(texts) > 4
+    assert "secret" not in str(texts)
 
 
 def test_steps_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

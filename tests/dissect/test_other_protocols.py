@@ -103,10 +103,10 @@ def diameter(random: Random) -> ConnectionFact:
 OTHERS = [rtmp, socks5, socks4, oscar, fix, tds, dsi, modbus, diameter]
 
 
-def conversation(said: ConnectionFact, *, syn: bool) -> list[Packet]:
+def conversation(fact: ConnectionFact, *, syn: bool) -> list[Packet]:
     """Return the packets of two sides that send these octets."""
     talk = Conversation(syn=syn)
-    for side, octets in said:
+    for side, octets in fact:
         talk.send(side, octets, range(1400, len(octets), 1400))
         talk.acknowledge(1 - side)
     talk.close()
@@ -118,9 +118,9 @@ def conversation(said: ConnectionFact, *, syn: bool) -> list[Packet]:
 def test_other_protocols_have_no_records(
     protocol: Callable[[Random], ConnectionFact], seed: int, behind: int, size: int
 ) -> None:
-    said = protocol(Random(seed))
-    found = records(Capture(conversation(said, syn=True), size))[0]
-    found += records(Capture(conversation(said[min(behind, len(said) - 1) :], syn=False), size))[0]
+    fact = protocol(Random(seed))
+    found = records(Capture(conversation(fact, syn=True), size))[0]
+    found += records(Capture(conversation(fact[min(behind, len(fact) - 1) :], syn=False), size))[0]
     assert [each for each in found if each["record"] != "summary"] == []
 
 
@@ -128,10 +128,10 @@ def frames(*bodies: bytes) -> bytes:
     return b"".join(build_frame(Framing.V1, body) for body in bodies)
 
 
-def read(*said: tuple[int, bytes]) -> list[dict[str, object]]:
+def read(*fact: tuple[int, bytes]) -> list[dict[str, object]]:
     """Return the records of octets that two sides send from the start of their connection; neither ends it."""
     talk = Conversation()
-    for side, octets in said:
+    for side, octets in fact:
         talk.send(side, octets)
     return records(Capture(talk.packets))[0]
 

@@ -63,12 +63,12 @@ def lost_acknowledgments(times: int = 4, *, recovers: bool = False) -> Conversat
     return conversation
 
 
-def told(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, Any]]:
+def outages_of(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, Any]]:
     return [record for record in records(Capture(packets, size))[0] if record["record"] == "retransmission"]
 
 
 def test_an_outage_that_the_capture_ends_within() -> None:
-    (outage,) = told(cut_off().packets)
+    (outage,) = outages_of(cut_off().packets)
     assert (outage["side"], outage["packet"], outage["offset"]) == (PUSH, 9, len(hello("PUSH") + message(b"taken")))
     assert (outage["retransmissions"], outage["answers"], outage["keepalive_probes"]) == (4, 0, 0)
     assert (outage["smallest"], outage["largest"]) == (len(message(b"lost")),) * 2
@@ -81,20 +81,20 @@ def test_an_outage_that_the_capture_ends_within() -> None:
 
 @pytest.mark.parametrize(("recovers", "until"), [(False, "running"), (True, "acknowledged")])
 def test_acknowledged_octets_that_are_sent_again_show_that_acknowledgments_are_lost(recovers: bool, until: str) -> None:
-    (outage,) = told(lost_acknowledgments(recovers=recovers).packets)
+    (outage,) = outages_of(lost_acknowledgments(recovers=recovers).packets)
     assert (outage["side"], outage["offset"]) == (PUSH, len(hello("PUSH") + message(b"taken")))
     assert (outage["acknowledged_before"], outage["retransmissions"], outage["until"]) == (True, 4, until)
     assert "sent acknowledged octets again" in describe_retransmission(outage)
 
 
 def test_acknowledged_octets_that_are_captured_again_at_once_or_sent_again_once_are_no_outage() -> None:
-    assert not told(lost_acknowledgments(1).packets)
+    assert not outages_of(lost_acknowledgments(1).packets)
     copied = talk()
     for _ in range(3):
         again(copied, message(b"taken"))
     copied.wait(2 * SECOND)
     copied.acknowledge(PULL)
-    assert not told(copied.packets)
+    assert not outages_of(copied.packets)
 
 
 def test_keepalive_probes_after_a_fin_send_no_octets_again() -> None:
@@ -106,7 +106,7 @@ def test_keepalive_probes_after_a_fin_send_no_octets_again() -> None:
         conversation.wait(75 * SECOND)
         again(conversation, b"\0")
         conversation.acknowledge(PULL)
-    assert not told(conversation.packets)
+    assert not outages_of(conversation.packets)
 
 
 def test_an_outage_lasts_until_the_capture_ends_in_live_and_in_a_file() -> None:
@@ -125,7 +125,7 @@ def test_an_outage_lasts_until_the_capture_ends_in_live_and_in_a_file() -> None:
 
 
 def test_an_outage_that_is_mended() -> None:
-    (outage,) = told(cut_off(recovers=True).packets)
+    (outage,) = outages_of(cut_off(recovers=True).packets)
     assert (outage["acknowledged"], outage["until"], outage["until_ns"]) == (
         True,
         "acknowledged",
@@ -134,12 +134,12 @@ def test_an_outage_that_is_mended() -> None:
 
 
 def test_data_that_tcp_recovers_at_once_is_no_outage() -> None:
-    assert told(cut_off(2, recovers=True).packets) == []
+    assert outages_of(cut_off(2, recovers=True).packets) == []
 
 
 def test_a_packet_that_was_captured_twice_is_none() -> None:
     packets = [packet for packet in cut_off(0, recovers=True).packets for _ in (1, 2)]
-    assert told(packets) == []
+    assert outages_of(packets) == []
 
 
 def lossy(times: int, copies: int = 1) -> Conversation:
@@ -157,7 +157,7 @@ def lossy(times: int, copies: int = 1) -> Conversation:
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 30])
 def test_many_lost_packets_have_one_record_at_the_end(size: int) -> None:
-    (record,) = told(lossy(12).packets, size)
+    (record,) = outages_of(lossy(12).packets, size)
     assert (record["count"], record["retransmissions"], record["until"]) == (12, 12, "acknowledged")
     assert describe_retransmission(record).startswith(
         "10.0.0.1:5555 did not acknowledge offset 99 and later octets at once, 12 times: sent again 12 times, 5 octets"
@@ -165,8 +165,8 @@ def test_many_lost_packets_have_one_record_at_the_end(size: int) -> None:
 
 
 def test_few_lost_packets_and_packets_captured_twice_have_none() -> None:
-    assert told(lossy(3).packets) == []
-    assert told(lossy(12, copies=2).packets) == []
+    assert outages_of(lossy(3).packets) == []
+    assert outages_of(lossy(12, copies=2).packets) == []
 
 
 def test_a_hole_that_is_filled_late_is_a_lost_packet() -> None:
@@ -180,7 +180,7 @@ def test_a_hole_that_is_filled_late_is_a_lost_packet() -> None:
         now = replace(conversation.packets[-1], time=conversation.packets[-1].time + SECOND // 5)
         conversation.packets.append(replace(lost, time=now.time))
         conversation.acknowledge(PULL)
-    (record,) = told(conversation.packets)
+    (record,) = outages_of(conversation.packets)
     assert (record["count"], record["longest_ns"]) == (9, SECOND // 5)
 
 
@@ -194,7 +194,7 @@ def test_data_held_back_by_a_closed_window_is_no_outage() -> None:
         conversation.next[PUSH] += len(probe)
         conversation.wait(SECOND)
         again(conversation, probe)
-    assert told(conversation.packets) == []
+    assert outages_of(conversation.packets) == []
 
 
 def test_keepalive_probes_without_an_answer() -> None:
@@ -208,7 +208,7 @@ def test_keepalive_probes_without_an_answer() -> None:
             conversation.acknowledge(PULL)
     conversation.wait(SECOND)
     conversation.reset(PUSH)
-    (outage,) = told(conversation.packets)
+    (outage,) = outages_of(conversation.packets)
     assert (outage["keepalive_probes"], outage["retransmissions"], outage["until"]) == (3, 0, "disconnected")
     assert describe_retransmission(outage) == (
         "10.0.0.1:5555 did not answer for the last 3.003 s of the connection: 3 keepalive probes had no answer"
@@ -223,7 +223,7 @@ def test_a_flapping_link_makes_few_records() -> None:
             conversation.wait(SECOND)
             again(conversation, message(b"x"))
         conversation.acknowledge(PULL)
-    found = told(conversation.packets)
+    found = outages_of(conversation.packets)
     assert [outage["count"] for outage in found] == [1] * MAX_APART + [MAX_APART]
     assert sum(outage["retransmissions"] for outage in found) == 6 * MAX_APART
 

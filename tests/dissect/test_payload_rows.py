@@ -66,7 +66,7 @@ def test_after_hello_of_zre_dissectors_are_asked_about_the_rest_of_the_packet() 
     assert [r["id"] for r in found if r["record"] == "finding" and r["severity"] == "error"] == ["ZRE-01"] * 2
 
 
-class Hears(Payload):
+class NotesLosses(Payload):
     """Records whether it learned that messages may be missing."""
 
     name = prefix = "hears"
@@ -83,10 +83,10 @@ class Hears(Payload):
 def test_a_dissector_is_informed_of_incomplete_messages(together: bool) -> None:
     """A message larger than the kept octets is passed to no dissector."""
     registry = Registry()
-    registry.add(Hears)
+    registry.add(NotesLosses)
     talk = connected("PUSH", "PULL")
-    said = [message(body) for body in (b"h", b"x" * (MIN_KEPT + 1), b"h", b"x", b"h")]
-    for octets in [b"".join(said)] if together else said:
+    sent = [message(body) for body in (b"h", b"x" * (MIN_KEPT + 1), b"h", b"x", b"h")]
+    for octets in [b"".join(sent)] if together else sent:
         talk.send(0, octets)
     found, _ = records(Capture(talk.packets, 1), Options(payloads=registry, body_limit=MIN_KEPT))
     payloads = [record["payload"] for record in found if record["record"] == "message"]
@@ -114,8 +114,8 @@ def test_json_that_begins_as_another_dissector_declares_is_its_own() -> None:
     registry = Registry()
     registry.add(Begins)
     talk = connected("PUSH", "PULL")
-    said = [b'{"kind": 1}', b'{"kin": 1}', b"[1]"]
-    for octets in [*map(message, said), b"".join(map(message, said))]:
+    sent = [b'{"kind": 1}', b'{"kin": 1}', b"[1]"]
+    for octets in [*map(message, sent), b"".join(map(message, sent))]:
         talk.send(0, octets)
     for size in (1, 100):
         found, _ = records(Capture(talk.packets, size), Options(payloads=registry))

@@ -41,8 +41,8 @@ def test_what_follows_is_read_however_it_is_cut(name: str, cuts: list[int], size
     found = read(packets)
     assert read(packets, size) == found
     (connection,) = [each for each in found if each["record"] == "connection"]
-    told = ("version", "handshake", "socket_type_0", "socket_type_1", "messages_0", "undissected_bytes")
-    assert [connection[field] for field in told] == ["3.1", "complete", "PUSH", "PULL", 2, 0]
+    shown = ("version", "handshake", "socket_type_0", "socket_type_1", "messages_0", "undissected_bytes")
+    assert [connection[field] for field in shown] == ["3.1", "complete", "PUSH", "PULL", 2, 0]
     expected = "ZMTP-CONN-17" if name.startswith("PROXY") else "ZMTP-CONN-18"
     (finding,) = [
         each for each in found if each["record"] == "finding" and each["id"] in ("ZMTP-CONN-17", "ZMTP-CONN-18")
@@ -63,13 +63,19 @@ def test_zws_that_follows_is_read_however_it_is_cut(name: str, cuts: list[int], 
     talk.send(1, answered, cuts)
     talk.send(0, zws.request(), cuts)
     talk.send(1, zws.response() + zws.ready(client=False, socket_type="PULL"), cuts)
-    talk.send(0, zws.ready(client=True, socket_type="PUSH") + zws.says(True, b"one") + zws.says(True, b"two"), cuts)
+    talk.send(
+        0,
+        zws.ready(client=True, socket_type="PUSH")
+        + zws.message_frames(True, b"one")
+        + zws.message_frames(True, b"two"),
+        cuts,
+    )
     talk.close()
     found = read(talk.packets)
     assert read(talk.packets, size) == found
     (connection,) = [each for each in found if each["record"] == "connection"]
-    told = ("transport", "handshake", "socket_type_0", "socket_type_1", "messages_0", "undissected_bytes")
-    assert [connection[field] for field in told] == ["ws", "complete", "PUSH", "PULL", 2, 0]
+    shown = ("transport", "handshake", "socket_type_0", "socket_type_1", "messages_0", "undissected_bytes")
+    assert [connection[field] for field in shown] == ["ws", "complete", "PUSH", "PULL", 2, 0]
     assert [each["id"] for each in found if each["record"] == "finding" and each["severity"] in ("warn", "error")] == []
 
 
@@ -94,8 +100,8 @@ def test_many_refusals_in_a_row_show_a_client_of_zeromq() -> None:
         ]
 
     times = "5 times in 4.0 s: connection refused (reply 5)"
-    told = f"SOCKS5 proxy 10.0.0.1:1080 did not connect 10.0.0.2 to 10.0.0.1:5555, {times}"
-    assert refusals(asked(1)) == [("warn", told)]
+    shown = f"SOCKS5 proxy 10.0.0.1:1080 did not connect 10.0.0.2 to 10.0.0.1:5555, {times}"
+    assert refusals(asked(1)) == [("warn", shown)]
     assert refusals(asked(60)) == []
 
 

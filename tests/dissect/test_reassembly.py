@@ -281,7 +281,7 @@ def test_a_flood_of_silent_connections_costs_a_bounded_number_of_them() -> None:
         assert len(analyser.flows.sides) <= 2 * 100
     found += [item for batch in analyser.finish() for item, _ in batch.in_order()]
     assert any(isinstance(item, MessageTable) for item in found)
-    told = [item.values for item in found if isinstance(item, Record) and item.values.get("id") == "ZMTP-CONN-12"]
-    assert [values["conn"] for values in told] == [*range(2, 12), 202]
-    assert [values["count"] for values in told] == [1] * 10 + [201 - 10]
+    conflicts = [item.values for item in found if isinstance(item, Record) and item.values.get("id") == "ZMTP-CONN-12"]
+    assert [values["conn"] for values in conflicts] == [*range(2, 12), 202]
+    assert [values["count"] for values in conflicts] == [1] * 10 + [201 - 10]
     assert analyser.summary.findings["warn", "ZMTP-CONN-12"] == 201

@@ -26,7 +26,7 @@ def talk_of(types: tuple[str, str], steps: Steps, *, closed: bool = True) -> Con
     return played(*types, [*steps, 2.0], closed=closed)
 
 
-def told(packets: Sequence[Packet], options: Options | None = None) -> list[tuple[str, str, int, int]]:
+def reported(packets: Sequence[Packet], options: Options | None = None) -> list[tuple[str, str, int, int]]:
     """Return id, severity, side and packet of the two findings, which are the same for all sizes of blocks, and
     counted equally if no records are made."""
     whole = steady_records(packets, options, (1, 2, 5))
@@ -47,24 +47,26 @@ FIRST = 6
 def test_a_second_request_long_before_a_reply() -> None:
     """This is legal with ZMQ_REQ_RELAXED: a warning, for the second request only."""
     steps = [(0, ASK), 2.5, (0, ASK), 2.5, (1, REPLY), (0, ASK), (1, REPLY)]
-    assert told(talk_of(("REQ", "REP"), steps).packets) == [("REQREP-02", "warn", 0, FIRST + 1)]
+    assert reported(talk_of(("REQ", "REP"), steps).packets) == [("REQREP-02", "warn", 0, FIRST + 1)]
 
 
 def test_a_second_request_without_an_answer_until_the_close() -> None:
     steps = [(0, ASK), 2.5, (0, ASK)]
-    assert told(talk_of(("REQ", "ROUTER"), steps).packets) == [("REQREP-02", "warn", 0, FIRST + 1)]
-    assert told(talk_of(("REQ", "ROUTER"), steps, closed=False).packets) == []
+    assert reported(talk_of(("REQ", "ROUTER"), steps).packets) == [("REQREP-02", "warn", 0, FIRST + 1)]
+    assert reported(talk_of(("REQ", "ROUTER"), steps, closed=False).packets) == []
 
 
 def test_two_requests_in_one_packet() -> None:
     """Even if packets were captured late, no reply was between them."""
-    assert told(talk_of(("REQ", "REP"), [(0, ASK * 2), (1, REPLY * 2)]).packets) == [("REQREP-02", "warn", 0, FIRST)]
+    assert reported(talk_of(("REQ", "REP"), [(0, ASK * 2), (1, REPLY * 2)]).packets) == [
+        ("REQREP-02", "warn", 0, FIRST)
+    ]
 
 
 @pytest.mark.parametrize("cut", range(1, len(ASK)))
 def test_a_request_that_begins_in_the_packet_of_another_and_ends_behind_it(cut: int) -> None:
     steps = [(0, ASK + ASK[:cut]), (0, ASK[cut:]), (1, REPLY * 2)]
-    assert told(talk_of(("REQ", "REP"), steps).packets) == [("REQREP-02", "warn", 0, FIRST)]
+    assert reported(talk_of(("REQ", "REP"), steps).packets) == [("REQREP-02", "warn", 0, FIRST)]
 
 
 TURNS: list[tuple[str, tuple[str, str], Steps]] = [
@@ -105,13 +107,13 @@ TURNS: list[tuple[str, tuple[str, str], Steps]] = [
 @pytest.mark.parametrize("case", TURNS, ids=lambda case: case[0])
 def test_requests_and_replies_without_findings(case: tuple[str, tuple[str, str], Steps]) -> None:
     _, types, steps = case
-    assert told(talk_of(types, steps).packets) == []
+    assert reported(talk_of(types, steps).packets) == []
 
 
 def test_an_envelope_is_the_same_for_any_headers() -> None:
     address = b"\3" + (6).to_bytes(8) + b"client"
     steps = [(0, message(b"client", b"", b"1")), (1, address + message(b"", b"2"))]
-    assert told(talk_of(("DEALER", "REP"), steps).packets) == []
+    assert reported(talk_of(("DEALER", "REP"), steps).packets) == []
 
 
 WRONG: list[tuple[str, tuple[str, str], Steps, int]] = [
@@ -132,7 +134,7 @@ WRONG: list[tuple[str, tuple[str, str], Steps, int]] = [
 @pytest.mark.parametrize("case", WRONG, ids=lambda case: case[0])
 def test_a_reply_that_fits_no_request(case: tuple[str, tuple[str, str], Steps, int]) -> None:
     _, types, steps, packet = case
-    assert told(talk_of(types, steps).packets) == [("REQREP-04", "error", 1, packet)]
+    assert reported(talk_of(types, steps).packets) == [("REQREP-04", "error", 1, packet)]
 
 
 def test_a_packet_that_was_not_captured_accuses_no_peer() -> None:
@@ -140,10 +142,10 @@ def test_a_packet_that_was_not_captured_accuses_no_peer() -> None:
         steps = [step for number in range(5) for step in ((0, message(b"", b"%d" % number)), 1.5, (1, REPLY), 1.5)]
         packets = talk_of(types, steps).packets
         for lost in some(range(3, len(packets)), 3):
-            assert told(packets[:lost] + packets[lost + 1 :]) == []
+            assert reported(packets[:lost] + packets[lost + 1 :]) == []
             cut = replace(packets[lost], payload=packets[lost].payload[:3], cut=max(0, len(packets[lost].payload) - 3))
-            assert told([*packets[:lost], cut, *packets[lost + 1 :]]) == []
-        assert told(packets[5:]) == []
+            assert reported([*packets[:lost], cut, *packets[lost + 1 :]]) == []
+        assert reported(packets[5:]) == []
 
 
 def test_a_reply_to_a_request_that_was_not_captured_accuses_no_peer() -> None:
@@ -151,7 +153,7 @@ def test_a_reply_to_a_request_that_was_not_captured_accuses_no_peer() -> None:
     named = [message(b"id%d" % number, b"", b"1") for number in range(5)]
     packets = talk_of(("DEALER", "REP"), [step for each in named for step in ((0, each), 1.5, (1, each), 1.5)]).packets
     for lost in range(3, len(packets)):
-        assert told(packets[:lost] + packets[lost + 1 :]) == []
+        assert reported(packets[:lost] + packets[lost + 1 :]) == []
 
 
 def test_packets_that_were_captured_a_little_late() -> None:
@@ -165,7 +167,7 @@ def test_packets_that_were_captured_a_little_late() -> None:
         at = Random(seed).randrange(5, len(packets) - 8)
         moved = packets[:at] + packets[at + 1 : at + 4] + [packets[at]] + packets[at + 4 :]
         times = [each.time for each in packets]
-        assert told([replace(each, time=time) for each, time in zip(moved, times, strict=True)]) == []
+        assert reported([replace(each, time=time) for each, time in zip(moved, times, strict=True)]) == []
 
 
 @pytest.mark.parametrize("changed", [None, 0, 1])
@@ -181,7 +183,7 @@ def test_a_box_that_stays_closed(changed: int | None, tmp_path: Path) -> None:
     talk = conversation(steps)
     talk.wait(2 * SECOND)
     talk.close()
-    found = told(talk.packets, Options(keys=keys(tmp_path, peers.lines("SHARED"))))
+    found = reported(talk.packets, Options(keys=keys(tmp_path, peers.lines("SHARED"))))
     assert [each[0] for each in found] == (["REQREP-04"] if changed is None else [])
 
 
@@ -195,9 +197,9 @@ def test_no_more_is_remembered_than_its_limit(size: int, monkeypatch: pytest.Mon
     assert [each["id"] for each in records(Capture(talk.packets, size))[0] if each.get("severity") == "error"] == [
         "REQREP-04"
     ]
-    assert told(talk_of(("DEALER", "REP"), [*asked, wrong]).packets) == []
+    assert reported(talk_of(("DEALER", "REP"), [*asked, wrong]).packets) == []
 
 
 def test_a_large_envelope_is_not_compared() -> None:
     steps = [(0, message(bytes(LARGEST_ENVELOPE + 1), b"", b"1")), (1, message(b"other", b"", b"1"))]
-    assert told(talk_of(("DEALER", "REP"), steps).packets) == []
+    assert reported(talk_of(("DEALER", "REP"), steps).packets) == []

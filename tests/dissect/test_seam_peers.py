@@ -84,16 +84,16 @@ def agreed(meeting: Meeting) -> str:
 
 def greeting_of(settings: Settings, version: str) -> dict[str, Any]:
     """Return the expected fields of a peer's greeting on a connection of this version (wire.md 3.2, 4.1, 5)."""
-    unsaid = dict.fromkeys(("mechanism", "as_server", "socket_type", "identity"))
+    nothing = dict.fromkeys(("mechanism", "as_server", "socket_type", "identity"))
     if version >= "3.0":
         server = settings.security.role == "server"
-        said = {"mechanism": settings.security.mechanism, "as_server": int(server)}
-        return unsaid | said | {"version_announced": settings.version}
+        own_fields = {"mechanism": settings.security.mechanism, "as_server": int(server)}
+        return nothing | own_fields | {"version_announced": settings.version}
     if version == "2.0":
         announced = "2.0" if settings.version == "2.0" else "3"
-        said = {"socket_type": settings.socket_type, "identity": settings.identity}
-        return unsaid | said | {"version_announced": announced}
-    return unsaid | {"version_announced": "1.0", "identity": settings.identity}
+        own_fields = {"socket_type": settings.socket_type, "identity": settings.identity}
+        return nothing | own_fields | {"version_announced": announced}
+    return nothing | {"version_announced": "1.0", "identity": settings.identity}
 
 
 def metadata_of(settings: Settings) -> list[tuple[str, str]]:
@@ -109,10 +109,10 @@ def handshake_of(settings: Settings, version: str) -> list[tuple[str, dict[str, 
         return []
     security = settings.security
     metadata = [{"name": name, "value": value} for name, value in metadata_of(settings)]
-    said: dict[str, dict[str, Any]] = {"READY": {"metadata": metadata}, "INITIATE": {"metadata": metadata}}
+    own_fields: dict[str, dict[str, Any]] = {"READY": {"metadata": metadata}, "INITIATE": {"metadata": metadata}}
     if isinstance(security, PlainClient):
-        said["HELLO"] = {"username": security.username, "password": security.password}
-    return [(name, said.get(name, {})) for name in HANDSHAKES[security.mechanism, security.role]]
+        own_fields["HELLO"] = {"username": security.username, "password": security.password}
+    return [(name, own_fields.get(name, {})) for name in HANDSHAKES[security.mechanism, security.role]]
 
 
 def frames_of(ours: Settings, act: Act) -> list[bytes]:
@@ -138,7 +138,9 @@ def topic_of(frames: list[bytes], subscribed: set[bytes]) -> str | OneOf:
     return OneOf([None, *(to_text(each) for each in subscribed if frames[0].startswith(each))])
 
 
-def told(ours: Settings, theirs: Settings, version: str, act: Act, subscribed: set[bytes]) -> tuple[Any, ...]:
+def expected_record(
+    ours: Settings, theirs: Settings, version: str, act: Act, subscribed: set[bytes]
+) -> tuple[Any, ...]:
     """Return the expected record of one action: its kind, then its distinguishing fields. `subscribed`: by the other
     side, at any time."""
     if act.what == "send":
@@ -162,7 +164,7 @@ def told(ours: Settings, theirs: Settings, version: str, act: Act, subscribed: s
     return (name, argument)
 
 
-def as_told(record: dict[str, Any]) -> tuple[Any, ...]:
+def as_expected(record: dict[str, Any]) -> tuple[Any, ...]:
     """Convert a record of traffic to the form of `told`."""
     if record["record"] == "message":
         return record["kind"], record["bodies"], record["envelope"], record["topic"]
@@ -176,7 +178,7 @@ def test_findings_that_are_expected_are_harmless() -> None:
     assert FINDINGS["ZMTP3X-META-07"].severity == "error"  # for an unknown type; for a draft one it is a note
 
 
-def assert_is_told(meeting: Meeting, found: Records, *, opened: bool) -> None:
+def assert_is_recorded(meeting: Meeting, found: Records, *, opened: bool) -> None:
     """The records show the actions of both sides, in order, and nothing else."""
     version = agreed(meeting)
     both = [peer.settings for peer in meeting.peers]
@@ -194,12 +196,12 @@ def assert_is_told(meeting: Meeting, found: Records, *, opened: bool) -> None:
         assert {name: greeting[name] for name in greeting_of(settings, version)} == greeting_of(settings, version)
         shaken = handshake_of(settings, version)
         commands, traffic = rest[: len(shaken)], rest[len(shaken) :]
-        for (name, said), command in zip(shaken, commands, strict=True):
-            assert {field: command[field] for field in ("name", *said)} == {"name": name, **said}
+        for (name, own_fields), command in zip(shaken, commands, strict=True):
+            assert {field: command[field] for field in ("name", *own_fields)} == {"name": name, **own_fields}
             assert command["decrypted"] is (opened and name in ("INITIATE", "READY")) or name in ("HELLO", "WELCOME")
         subscribed = {act.arguments[0] for act in meeting.done[1 - side] if act.what == "subscribe"}
-        expected = [told(settings, both[1 - side], version, act, subscribed) for act in meeting.done[side]]
-        assert expected == [as_told(record) for record in traffic]
+        expected = [expected_record(settings, both[1 - side], version, act, subscribed) for act in meeting.done[side]]
+        assert expected == [as_expected(record) for record in traffic]
         assert all(record["decrypted"] is opened for record in traffic)
         assert all(record["complete"] for record in traffic if record["record"] == "message")
     findings = [record for record in found if record["record"] == "finding"]
@@ -212,7 +214,7 @@ def assert_is_told(meeting: Meeting, found: Records, *, opened: bool) -> None:
 # -------------------------------------------------------------------------------------
 
 
-def heard(ours: Settings, theirs: Settings, version: str, act: Act) -> PeerEvent | None:
+def expected_event(ours: Settings, theirs: Settings, version: str, act: Act) -> PeerEvent | None:
     """Return the event of `theirs` that an action of `ours` causes."""
     if act.what == "ping":
         return None
@@ -237,18 +239,18 @@ def heard(ours: Settings, theirs: Settings, version: str, act: Act) -> PeerEvent
     return Message(frames)
 
 
-def assert_is_heard(meeting: Meeting) -> None:
+def assert_is_received(meeting: Meeting) -> None:
     """Each peer has the events that the other's actions cause, in order, and no others."""
     version = agreed(meeting)
     for side, peer in enumerate(meeting.peers):
         ours, theirs = meeting.peers[1 - side].settings, peer.settings
-        acts = [heard(ours, theirs, version, act) for act in meeting.done[1 - side]]
+        acts = [expected_event(ours, theirs, version, act) for act in meeting.done[1 - side]]
         assert meeting.happened[side][1:] == [event for event in acts if event is not None]
-        said = metadata_of(ours) if version >= "3.0" else []
-        identity = dict(said).get("Identity") if version >= "3.0" else ours.identity
+        own_fields = metadata_of(ours) if version >= "3.0" else []
+        identity = dict(own_fields).get("Identity") if version >= "3.0" else ours.identity
         socket_type = ours.socket_type if version > "1.0" else None
         mechanism = ours.security.mechanism if version >= "3.0" else None
-        assert ready_of(meeting, side) == Ready(version, mechanism, socket_type, identity, tuple(said))
+        assert ready_of(meeting, side) == Ready(version, mechanism, socket_type, identity, tuple(own_fields))
 
 
 # -- the property ------------------------------------------------------------------------------------------------------
@@ -261,10 +263,10 @@ def test_p7_an_observer_reports_the_events_of_two_peers(mechanism: str, data: st
     settings = data.draw(peers.settings_pairs(mechanism))
     acts = data.draw(peers.scripts(*settings)), data.draw(peers.scripts(*reversed(settings)))
     meeting = peers.talk(settings, acts, network)
-    assert_is_heard(meeting)
+    assert_is_received(meeting)
     sealed = mechanism == "CURVE"
     lines = (key_log(meeting, data.draw(st.sampled_from([0, 1]))),) if sealed else ()
-    assert_is_told(meeting, observed(meeting, lines), opened=sealed)
+    assert_is_recorded(meeting, observed(meeting, lines), opened=sealed)
 
 
 @given(data=st.data(), network=NETWORKS)
@@ -295,5 +297,5 @@ def test_p7_what_sides_send_at_once_crosses() -> None:
         if number < 6:  # more than three that wait for an answer would cause a finding
             meeting.act(number % 2, Act("ping", (b"%d" % number,)))
     meeting.settle()
-    assert_is_heard(meeting)
-    assert_is_told(meeting, observed(meeting), opened=False)
+    assert_is_received(meeting)
+    assert_is_recorded(meeting, observed(meeting), opened=False)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dissect.talks import connected, connections, disturbed, packets_of, pushed, said, snapped
+from tests.dissect.talks import connected, connections, default_command, disturbed, packets_of, pushed, snapped
 from tests.invariants import COMPARING
 from tests.peer_octets import hello, message, subscribe
 from tests.traffic import Capture, Conversation, Packet, records, steady_records
@@ -188,7 +188,7 @@ def test_p1_an_error_later_on_does_not_excuse_a_side_that_went_on_before() -> No
     talk = Conversation()
     talk.send(0, hello("PUSH"))
     talk.send(1, build_greeting_3("PLAIN", as_server=True))
-    for octets in (message(b"x"), said("NULL", "ERROR")):
+    for octets in (message(b"x"), default_command("NULL", "ERROR")):
         talk.wait(2_000_000_000)
         talk.send(0, octets)
     talk.close()
@@ -206,8 +206,8 @@ def test_p1_a_command_too_large_to_wait_for_is_reported_when_it_is_over() -> Non
     whole, _ = records(Capture(talk.packets))
     blocks, _ = records(Capture(talk.packets, 1))
     assert blocks == whole
-    told = [(record["side"], record["complete"]) for record in whole if record.get("name") == "PING"]
-    assert told == [(1, True), (0, False)]
+    pings = [(record["side"], record["complete"]) for record in whole if record.get("name") == "PING"]
+    assert pings == [(1, True), (0, False)]
 
 
 def singly(octets: bytes) -> range:
@@ -320,8 +320,8 @@ def test_p13_no_octet_is_lost_without_a_word(packets: list[Packet], data: st.Dat
     packets = [packet for packet in packets if data.draw(st.integers(0, 9)) or packet.flags & SYN]
     found, analyser = records(Capture(packets), Options())
     assert analyser.summary.sums.hold(), analyser.summary.sums
-    told = {record["conn"] for record in found if record["record"] == "connection"}
-    if 1 in told:
+    pings = {record["conn"] for record in found if record["record"] == "connection"}
+    if 1 in pings:
         captured = sum(len(packet.payload) for packet in packets)
         assert analyser.summary.sums.captured == captured
     assert_every_loss_is_told_once(found, analyser)
@@ -576,16 +576,16 @@ def test_p9_what_all_sides_subscribe_to_is_bounded(monkeypatch: pytest.MonkeyPat
             talk.send(0, subscribe(b"%06d" % place))
         talk.close()
     analyser = Analyser(Options())
-    most, told = 0, []
+    most, pings = 0, []
     for block in Capture([packet for talk in talks for packet in talk.packets], 500):
         for batch in analyser.feed(block):
-            told += [item.values["conn"] for item in batch.records if item.values.get("id") == "ZMTP-CONN-13"]
+            pings += [item.values["conn"] for item in batch.records if item.values.get("id") == "ZMTP-CONN-13"]
         most = max(most, analyser.sink.budget.memberships)
         assert analyser.sink.budget.memberships <= analyser.sink.budget.held
     for batch in analyser.finish():
-        told += [item.values["conn"] for item in batch.records if item.values.get("id") == "ZMTP-CONN-13"]
+        pings += [item.values["conn"] for item in batch.records if item.values.get("id") == "ZMTP-CONN-13"]
     assert (1 << 18) * 0.9 < most <= 1 << 18
-    assert told == [2, 3, 4]
+    assert pings == [2, 3, 4]
     assert analyser.sink.budget.held == analyser.sink.budget.memberships == 0
 
 

@@ -231,8 +231,8 @@ def test_p1_packets_one_by_one_open_the_same_as_all_at_once(make: Any, monkeypat
     case = make()
     options = replace(case.options, keys=keys_of(case.text))
     whole, _ = records(Capture(case.packets), options)
-    told = {str(each.get(name)) for each in whole for name in ("id", "name", "bodies_kept")}
-    assert case.expected in told
+    words = {str(each.get(name)) for each in whole for name in ("id", "name", "bodies_kept")}
+    assert case.expected in words
     for size in (1, 2, 5):
         assert records(Capture(case.packets, size), options)[0] == whole
 
@@ -286,9 +286,9 @@ def test_a_cancel_amid_traffic_proves_nothing() -> None:
 def test_findings_that_are_counted_inside_of_boxes_have_their_source() -> None:
     case = with_the_same_said_very_often_inside()
     found, _ = records(Capture(case.packets), Options(keys=keys_of(case.text)))
-    told = [each for each in of(found, "finding") if each["id"] == "ZMTP-SUB-06"]
-    assert [each["source"] for each in told] == [1] * 11
-    assert sum(each["count"] for each in told) == 14
+    words = [each for each in of(found, "finding") if each["id"] == "ZMTP-SUB-06"]
+    assert [each["source"] for each in words] == [1] * 11
+    assert sum(each["count"] for each in words) == 14
 
 
 # -- P3 --------------------------------------------------------------------------------------------------------------
@@ -541,27 +541,29 @@ def sent(draw: Any) -> tuple[CurvePeers, list[tuple[int, tuple[bytes, ...], byte
     """Draw messages of both sides (side, bodies, octets) after a handshake, and their packets."""
     peers = CurvePeers()
     noise = Random(draw(st.integers(0, 1 << 32)))
-    steps, said = peers.handshake(), []
+    steps, sent_by_step = peers.handshake(), []
     for _ in range(draw(st.integers(5, 30))):
         side = draw(st.sampled_from([CLIENT, CLIENT, SERVER]))
         bodies = tuple(noise.randbytes(draw(st.sampled_from([12, 40, 300]))) for _ in range(draw(st.integers(1, 4))))
         octets = peers.messages(side, *bodies)
-        said.append((side, bodies, octets))
+        sent_by_step.append((side, bodies, octets))
         steps.append((side, octets))
     width = draw(st.sampled_from([30, 52, 100, 1000]))
-    return peers, said, spoken(steps, cuts=range(width, 5000, width))
+    return peers, sent_by_step, spoken(steps, cuts=range(width, 5000, width))
 
 
 @given(talk=sent(), data=st.data())
 def test_p10_a_message_that_lost_a_frame_is_never_proven_whole(talk: Any, data: st.DataObject) -> None:
-    peers, said, packets = talk
+    peers, sent_by_step, packets = talk
     payloads = [at for at, packet in enumerate(packets) if packet.payload]
     lost = set(data.draw(st.lists(st.sampled_from(payloads), min_size=1, max_size=4)))
     captured = [packet for at, packet in enumerate(packets) if at not in lost]
     text = peers.lines("SHARED")
     found, analyser = records(Capture(captured, data.draw(st.integers(1, 40))), Options(keys=keys_of(text)))
     whole, _ = records(Capture(packets), Options(keys=keys_of(text)))
-    assert [(each["side"], tuple(each["bodies"])) for each in of(whole, "message")] == [each[:2] for each in said]
+    assert [(each["side"], tuple(each["bodies"])) for each in of(whole, "message")] == [
+        each[:2] for each in sent_by_step
+    ]
     real = {(each["side"], each["offset"]): each["bodies"] for each in of(whole, "message")}
     for row in of(found, "message"):
         if row["complete"] and row["decrypted"] and row["confidence"] == "proven":
@@ -614,8 +616,8 @@ def test_p10_a_box_with_a_hole_is_reported_sealed_and_incomplete(stop: int) -> N
     captured = [packet for packet in packets if packet.payload != parts[1]]
     found, _ = records(Capture(captured), Options(keys=keys_of(peers.lines("SHARED"))))
     rows = sorted(of(found, "message"), key=lambda each: each["offset"])
-    told = [(each["kind"], each["complete"], each["confidence"]) for each in rows]
-    assert told == [("data", True, "proven"), ("encrypted", False, "proven"), ("data", True, "likely")]
+    words = [(each["kind"], each["complete"], each["confidence"]) for each in rows]
+    assert words == [("data", True, "proven"), ("encrypted", False, "proven"), ("data", True, "likely")]
 
 
 # -- P12 -------------------------------------------------------------------------------------------------------------
@@ -692,6 +694,6 @@ def test_p13_all_octets_of_honest_boxes_are_reported() -> None:
     steps += [(CLIENT, peers.messages(CLIENT, b"\1A")), (CLIENT, peers.command(CLIENT, "SUBSCRIBE", topic="B"))]
     steps += [(SERVER, peers.messages(SERVER, b"A", b"", b"x"))]
     found, analyser = records(Capture(spoken(steps)), Options(keys=keys_of(peers.lines("SHARED"))))
-    told = [(each["kind"], each["bodies"]) for each in of(found, "message")]
-    assert told == [("subscribe", [b"\1A"]), ("data", [b"A", b"", b"x"])]
+    words = [(each["kind"], each["bodies"]) for each in of(found, "message")]
+    assert words == [("subscribe", [b"\1A"]), ("data", [b"A", b"", b"x"])]
     assert analyser.summary.opened_boxes == 5

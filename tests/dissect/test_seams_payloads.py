@@ -85,7 +85,7 @@ def jupyter(kind: str, content: bytes) -> Frames:
 
 @st.composite
 def zre_talks(draw: Draw) -> list[Frames]:
-    said: list[Frames] = [(zre.hello("alice", ("A",)),)]
+    commands: list[Frames] = [(zre.hello("alice", ("A",)),)]
     for sequence in range(2, draw(st.integers(2, 12))):
         number = sequence + draw(st.sampled_from([0, 0, 0, 1]))
         kinds = [
@@ -96,24 +96,24 @@ def zre_talks(draw: Draw) -> list[Frames]:
             b"\xaa\xa1",
         ]
         first = draw(st.sampled_from([*kinds, b"not ZRE", zre.command(9, number)[: draw(st.integers(0, 6))]]))
-        said.append((first, draw(BODIES)) if draw(st.booleans()) else (first,))
-    return said
+        commands.append((first, draw(BODIES)) if draw(st.booleans()) else (first,))
+    return commands
 
 
 @st.composite
 def numbered(draw: Draw) -> list[Frames]:
     """Draw messages of a publisher with sequence numbers, some of which are missing."""
     size, order = draw(st.sampled_from([(4, "little"), (8, "big")]))
-    said: list[Frames] = []
+    commands: list[Frames] = []
     number = draw(st.sampled_from([0, 7, 2 ** (8 * size) - 4]))
     for _ in range(draw(st.integers(1, 20))):
         number = (number + draw(st.sampled_from([1, 1, 1, 1, 1, 2, 5, -3]))) % 2 ** (8 * size)
         octets = number.to_bytes(size, order)  # type: ignore[arg-type]
         topic, body = draw(st.sampled_from([b"A", b"A", b"B"])), draw(BODIES)
-        said.append((topic, body, octets) if size == 4 else (topic, octets, body))
+        commands.append((topic, body, octets) if size == 4 else (topic, octets, body))
         if draw(st.integers(0, 3)) == 0:
-            said.append((b"\xff" + draw(st.binary(max_size=9)),))
-    return said
+            commands.append((b"\xff" + draw(st.binary(max_size=9)),))
+    return commands
 
 
 ZAP = (b"", b"1.0", b"7", b"global", b"10.0.0.7", b"", b"PLAIN", b"bob", b"hunter2")
@@ -141,11 +141,11 @@ def talks(draw: Draw) -> list[Packet]:
     streams = []
     for socket_type in types:
         kinds = draw(st.lists(SAID, min_size=1, max_size=2))
-        said = [frames for kind in kinds for frames in kind]
+        commands = [frames for kind in kinds for frames in kind]
         if draw(st.booleans()):
-            said = draw(st.permutations(said)) if len(said) < 30 else said
+            commands = draw(st.permutations(commands)) if len(commands) < 30 else commands
         identity = draw(st.sampled_from([b"", UUID, b"x"]))
-        streams.append(peer(socket_type, identity) + b"".join(message(*frames) for frames in said))
+        streams.append(peer(socket_type, identity) + b"".join(message(*frames) for frames in commands))
     packets = draw(packets_of(*streams, syn=draw(st.sampled_from([True, True, True, False]))))
     packets = draw(disturbed(draw(snapped(packets))))
     if draw(st.booleans()):
@@ -195,13 +195,15 @@ def test_p1_blocks_of_any_size_count_the_same(packets: list[Packet], given: Reco
     assert summaries[0] == summaries[1]
 
 
-def in_packets(types: tuple[str, str], said: list[Frames], together: int, lost: tuple[int, ...] = ()) -> list[Packet]:
+def in_packets(
+    types: tuple[str, str], commands: list[Frames], together: int, lost: tuple[int, ...] = ()
+) -> list[Packet]:
     """Return the packets of a connection with these messages, `together` in a packet; some packets are lost."""
     talk = Conversation()
     talk.send(0, peer(types[0], UUID))
     talk.send(1, peer(types[1]))
-    for number, low in enumerate(range(0, len(said), together)):
-        talk.send(0, b"".join(message(*frames) for frames in said[low : low + together]))
+    for number, low in enumerate(range(0, len(commands), together)):
+        talk.send(0, b"".join(message(*frames) for frames in commands[low : low + together]))
         if number in lost:
             del talk.packets[-1]
     talk.close()
@@ -210,11 +212,11 @@ def in_packets(types: tuple[str, str], said: list[Frames], together: int, lost: 
 
 def counted(numbers: Iterable[int], between: Frames = ()) -> list[Frames]:
     """Return numbered messages of two topics, sometimes with another message after them."""
-    said: list[Frames] = []
+    commands: list[Frames] = []
     for number in numbers:
-        said.append((b"AB"[number % 2 :][:1], b"body", (number // 2).to_bytes(4, "little")))
-        said += [between] * (bool(between) and number % 5 == 0)
-    return said
+        commands.append((b"AB"[number % 2 :][:1], b"body", (number // 2).to_bytes(4, "little")))
+        commands += [between] * (bool(between) and number % 5 == 0)
+    return commands
 
 
 def with_a_hole(*parts: list[Frames]) -> list[Packet]:
@@ -279,13 +281,13 @@ LONG: dict[str, Callable[[], list[Packet]]] = {
 
 @pytest.mark.parametrize("what", LONG)
 @pytest.mark.parametrize("given", some([GIVEN[0], *GIVEN[3:6]], 2), ids=str)
-@pytest.mark.parametrize("told", [True, False], ids=["told", "counted"])
-def test_p1_long_connections(what: str, given: Record, told: bool) -> None:
+@pytest.mark.parametrize("makes_records", [True, False], ids=["records", "counted"])
+def test_p1_long_connections(what: str, given: Record, makes_records: bool) -> None:
     packets = LONG[what]()
-    whole, first = records(Capture(packets), options(given, records=told))
+    whole, first = records(Capture(packets), options(given, records=makes_records))
     assert first.summary.messages
     for size in some((1, 2, 3, 5, 8, 13, 40), 3):
-        blocks, second = records(Capture(packets, size), options(given, records=told))
+        blocks, second = records(Capture(packets, size), options(given, records=makes_records))
         assert blocks == whole
         assert second.summary.findings == first.summary.findings
 
@@ -320,28 +322,30 @@ def test_text_that_is_recognised_for_whole_runs_is_what_the_dissector_of_text_re
     assert careful == quick
 
 
-@given(packets=talks(), given=st.sampled_from(GIVEN), told=st.booleans())
-def test_reading_octets_alone_equals_reading_the_message(packets: list[Packet], given: Record, told: bool) -> None:
+@given(packets=talks(), given=st.sampled_from(GIVEN), makes_records=st.booleans())
+def test_reading_octets_alone_equals_reading_the_message(
+    packets: list[Packet], given: Record, makes_records: bool
+) -> None:
     """The fast way, for messages that one dissector recognises by their octets (`at_once`), gives the same results
     as the other ways."""
-    quick, first = records(Capture(packets), options(given, records=told))
+    quick, first = records(Capture(packets), options(given, records=makes_records))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SidePayloads, "dissect_at_once", lambda self, candidates, octets, size: None)
         patch.setattr(SidePayloads, "recognises_json", False)
-        careful, second = records(Capture(packets), options(given, records=told))
+        careful, second = records(Capture(packets), options(given, records=makes_records))
     assert careful == quick
     assert first.summary.findings == second.summary.findings
 
 
 @st.composite
 def pushed(draw: Draw) -> list[Packet]:
-    said = draw(st.lists(st.one_of(BODIES, PACKED), min_size=1, max_size=10))
-    return draw(packets_of(peer("PUSH", b"") + b"".join(map(message, said)), peer("PULL", b"")))
+    commands = draw(st.lists(st.one_of(BODIES, PACKED), min_size=1, max_size=10))
+    return draw(packets_of(peer("PUSH", b"") + b"".join(map(message, commands)), peer("PULL", b"")))
 
 
-@given(packets=pushed() | talks(), given=st.sampled_from(GIVEN), told=st.booleans())
+@given(packets=pushed() | talks(), given=st.sampled_from(GIVEN), makes_records=st.booleans())
 def test_dissectors_are_the_same_message_by_message_and_as_columns(
-    packets: list[Packet], given: Record, told: bool
+    packets: list[Packet], given: Record, makes_records: bool
 ) -> None:
     """The first octet decides which dissectors may claim a message: one message at a time if that is compiled,
     otherwise as columns."""
@@ -349,7 +353,7 @@ def test_dissectors_are_the_same_message_by_message_and_as_columns(
     for asked_rows in twins(ASKED_ROWS):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(payload_rows, "asked_rows", asked_rows)
-            found.append(records(Capture(packets), options(given, records=told)))
+            found.append(records(Capture(packets), options(given, records=makes_records)))
     (one, first), (other, second) = found[0], found[-1]
     assert one == other
     assert first.summary.findings == second.summary.findings
@@ -464,12 +468,12 @@ def test_p9_p13_nothing_that_rides_inside_raises_or_is_lost(
 # -- larger than examples ---------------------------------------------------------------------------------------------
 
 
-def published(*said: Frames, types: tuple[str, str] = ("PUB", "SUB")) -> Conversation:
+def published(*commands: Frames, types: tuple[str, str] = ("PUB", "SUB")) -> Conversation:
     """Return a connection on which one side sends these messages, one per packet."""
     talk = Conversation()
     talk.send(0, peer(types[0]))
     talk.send(1, peer(types[1]))
-    for frames in said:
+    for frames in commands:
         talk.send(0, message(*frames))
     return talk
 
@@ -542,8 +546,8 @@ def test_counting_continues_for_messages_of_routers() -> None:
         talk.send(1, message(b"\xff\xfe"))
     talk.close()
     for size in (1 << 30, 1):
-        for told in (True, False):
-            _, analyser = records(Capture(talk.packets, size), options({}, records=told))
+        for makes_records in (True, False):
+            _, analyser = records(Capture(talk.packets, size), options({}, records=makes_records))
             assert analyser.summary.findings["error", "ZRE-09"] == 2 * MAX_UNCLAIMED
 
 

@@ -57,7 +57,7 @@ def stalled(duration: int = 3 * SECOND, probes: int = 0) -> Conversation:
     return conversation
 
 
-def told(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, Any]]:
+def stalls_of(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, Any]]:
     """Return the stalls, which the records of their connections count."""
     found, analyser = records(Capture(packets, size))
     stalls = [record for record in found if record["record"] == "stall"]
@@ -75,7 +75,7 @@ def told(packets: list[Packet], size: int = 1 << 30) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("probes", [0, 4])
 def test_a_closed_window_stops_the_sender_until_it_is_opened(probes: int, size: int) -> None:
     conversation = stalled(probes=probes)
-    (stall,) = told(conversation.packets, size)
+    (stall,) = stalls_of(conversation.packets, size)
     closing = next(number for number, packet in enumerate(conversation.packets, 1) if packet.is_closed)
     assert (stall["side"], stall["packet"]) == (PUSH, closing)
     assert (stall["src_ip"], stall["dst_ip"], stall["dst_port"]) == ("10.0.0.2", "10.0.0.1", 5555)
@@ -96,7 +96,7 @@ def test_ongoing_events_are_reported_at_any_time_as_at_the_end_of_the_capture() 
     for number, block in enumerate(Capture(packets, 1), 1):
         list(analyser.feed(block))
         running = [record.values for record in analyser.ongoing().stalls]
-        at_the_end = [stall for stall in told(packets[:number]) if stall["until"] == "running"]
+        at_the_end = [stall for stall in stalls_of(packets[:number]) if stall["until"] == "running"]
         assert running == at_the_end
         found += running
     assert max(stall["duration_ns"] for stall in found) > 2 * SECOND
@@ -133,7 +133,7 @@ def test_probes_with_an_octet_count_and_end_nothing_whether_that_is_taken_or_not
     conversation.wait(SECOND)
     conversation.open_window(PULL)
     conversation.send(PUSH, octets[2:])
-    (stall,) = told(conversation.packets)
+    (stall,) = stalls_of(conversation.packets)
     assert (stall["until"], stall["window_probes"]) == ("opened", 3)
     assert stall["duration_ns"] == 4 * SECOND + 7 * MILLISECOND
 
@@ -146,7 +146,7 @@ def test_acknowledgments_of_what_the_other_side_sends_meanwhile_are_no_probes() 
         conversation.acknowledge(PUSH)
     conversation.wait(SECOND)
     conversation.open_window(PULL)
-    (stall,) = told(conversation.packets)
+    (stall,) = stalls_of(conversation.packets)
     assert (stall["side"], stall["window_probes"]) == (PUSH, 0)
 
 
@@ -158,7 +158,7 @@ def test_both_sides_may_stall_at_once() -> None:
     conversation.open_window(PULL)
     conversation.wait(SECOND)
     conversation.open_window(PUSH)
-    assert [(stall["side"], stall["duration_ns"] // SECOND) for stall in told(conversation.packets)] == [
+    assert [(stall["side"], stall["duration_ns"] // SECOND) for stall in stalls_of(conversation.packets)] == [
         (PUSH, 1),
         (PULL, 2),
     ]
@@ -166,7 +166,7 @@ def test_both_sides_may_stall_at_once() -> None:
 
 @pytest.mark.parametrize(("duration", "count"), [(SHORTEST - 1, 0), (SHORTEST, 1)])
 def test_short_stalls_are_not_reported(duration: int, count: int) -> None:
-    assert len(told(stalled(duration).packets)) == count
+    assert len(stalls_of(stalled(duration).packets)) == count
 
 
 def test_a_stall_that_lasts_is_reported_up_to_the_end_of_the_capture() -> None:
@@ -177,7 +177,7 @@ def test_a_stall_that_lasts_is_reported_up_to_the_end_of_the_capture() -> None:
     conversation.wait(SECOND)
     probe(conversation)
     other = Conversation(ports=(50_001, 5555), start=conversation.time + SECOND)
-    (stall,) = told(conversation.packets + other.packets)
+    (stall,) = stalls_of(conversation.packets + other.packets)
     assert (stall["until"], stall["window_probes"]) == ("running", 1)
     assert stall["until_ns"] == other.packets[-1].time
     assert stall["duration_ns"] == other.packets[-1].time - begin
@@ -196,7 +196,7 @@ def test_a_connection_that_is_closed_ends_it(ends: str) -> None:
     end = conversation.time
     conversation.wait(SECOND)
     conversation.acknowledge(PULL)
-    (stall,) = told(conversation.packets)
+    (stall,) = stalls_of(conversation.packets)
     assert (stall["until"], stall["until_ns"], stall["duration_ns"]) == ("disconnected", end, end - begin)
 
 
@@ -206,7 +206,7 @@ def test_a_side_that_has_sent_its_fin_has_no_stall() -> None:
     conversation.close_window(PULL)
     conversation.wait(SECOND)
     conversation.open_window(PULL)
-    assert told(conversation.packets) == []
+    assert stalls_of(conversation.packets) == []
 
 
 def test_reused_ports_end_a_stall_at_the_last_closed_window() -> None:
@@ -218,7 +218,7 @@ def test_reused_ports_end_a_stall_at_the_last_closed_window() -> None:
     last = conversation.time
     again = Conversation(initial=(70_000, 80_000), start=conversation.time + 60 * SECOND)
     again.send(PUSH, hello("PUSH"))
-    (stall,) = told(conversation.packets + again.packets)
+    (stall,) = stalls_of(conversation.packets + again.packets)
     assert (stall["until"], stall["until_ns"]) == ("unseen", last)
 
 
@@ -230,7 +230,7 @@ def test_a_side_that_sends_more_than_a_probe_received_uncaptured_data(size: int)
     conversation.packets.remove(opening)
     conversation.wait(60 * SECOND)
     conversation.send(PUSH, message(b"much later"))
-    (stall,) = told(conversation.packets, size)
+    (stall,) = stalls_of(conversation.packets, size)
     last = max(packet.time for packet in conversation.packets if packet.is_closed)
     assert (stall["until"], stall["until_ns"]) == ("unseen", last)
     assert stall["duration_ns"] < 3 * SECOND
@@ -242,7 +242,7 @@ def test_a_closed_window_without_its_opening_is_no_stall() -> None:
     conversation.closed[PULL] = False
     conversation.wait(60 * SECOND)
     conversation.send(PUSH, message(b"later"))
-    assert told(conversation.packets) == []
+    assert stalls_of(conversation.packets) == []
 
 
 def test_a_repeated_old_packet_does_not_announce_a_window() -> None:
@@ -251,7 +251,7 @@ def test_a_repeated_old_packet_does_not_announce_a_window() -> None:
     conversation.acknowledge(PULL)
     conversation.packets.append(replace(closing, time=conversation.time))
     conversation.wait(60 * SECOND)
-    assert [stall["duration_ns"] for stall in told(conversation.packets)] == [3 * SECOND]
+    assert [stall["duration_ns"] for stall in stalls_of(conversation.packets)] == [3 * SECOND]
 
 
 def test_an_old_packet_that_arrives_late_does_not_open_the_window() -> None:
@@ -264,7 +264,7 @@ def test_an_old_packet_that_arrives_late_does_not_open_the_window() -> None:
     conversation.packets.append(replace(early, time=conversation.time))
     conversation.wait(SECOND)
     conversation.open_window(PULL)
-    (stall,) = told(conversation.packets)
+    (stall,) = stalls_of(conversation.packets)
     assert stall["duration_ns"] == 2 * SECOND + MILLISECOND
 
 
@@ -272,12 +272,12 @@ def test_an_old_packet_that_arrives_late_does_not_open_the_window() -> None:
 def test_syn_announces_no_window(flags: int) -> None:
     conversation = stalled()
     packets = [replace(packet, is_closed=packet.flags == flags or packet.is_closed) for packet in conversation.packets]
-    assert len(told(packets)) == 1
+    assert len(stalls_of(packets)) == 1
 
 
 def test_a_capture_of_one_direction_shows_it_too() -> None:
     conversation = stalled(probes=2)
-    (stall,) = told([packet for packet in conversation.packets if packet.side == PULL])
+    (stall,) = stalls_of([packet for packet in conversation.packets if packet.side == PULL])
     assert (stall["until"], stall["duration_ns"]) == ("opened", 3 * SECOND)
 
 
@@ -291,7 +291,7 @@ def test_a_window_that_flaps_makes_few_records(size: int) -> None:
         conversation.open_window(PULL)
         conversation.send(PUSH, message(b"a little"))
     conversation.close()
-    *apart, others = told(conversation.packets, size)
+    *apart, others = stalls_of(conversation.packets, size)
     assert [stall["duration_ns"] for stall in apart] == durations[:MAX_APART]
     assert (others["count"], others["duration_ns"]) == (more, sum(durations[MAX_APART:]))
     assert others["longest_ns"] == max(durations[MAX_APART:])
@@ -308,7 +308,7 @@ def test_stalls_of_other_protocols_are_not_reported() -> None:
     conversation.wait(SECOND)
     conversation.open_window(PULL)
     conversation.close()
-    assert told(conversation.packets) == []
+    assert stalls_of(conversation.packets) == []
 
 
 def test_a_stall_before_zmtp_is_recognised_is_reported_with_it() -> None:
@@ -318,7 +318,7 @@ def test_a_stall_before_zmtp_is_recognised_is_reported_with_it() -> None:
     conversation.open_window(PULL)
     conversation.send(PUSH, hello("PUSH"))
     conversation.send(PULL, hello("PULL"))
-    (stall,) = told(conversation.packets)
+    (stall,) = stalls_of(conversation.packets)
     assert (stall["offset"], stall["packet"]) == (0, 4)
 
 
@@ -333,7 +333,7 @@ class Closed:
 def closed_windows(path: Path) -> set[tuple[str, int, int]]:
     """Return which side closed its window, when and for how long (10 ms or more): as dpkt reads a capture of packets
     in order."""
-    said: dict[tuple[bytes, int, bytes, int], list[Closed]] = {}
+    closed_by_side: dict[tuple[bytes, int, bytes, int], list[Closed]] = {}
     is_closed: set[tuple[bytes, int, bytes, int]] = set()
     with path.open("rb") as file:
         for seconds, octets in dpkt.pcap.Reader(file):
@@ -341,17 +341,17 @@ def closed_windows(path: Path) -> set[tuple[str, int, int]]:
             time = round(seconds * 10**6) * 1000
             here, there = (ip.src, ip.data.sport, ip.dst, ip.data.dport), (ip.dst, ip.data.dport, ip.src, ip.data.sport)
             for each in is_closed & {here, there}:
-                said[each][-1].end = time
+                closed_by_side[each][-1].end = time
             if ip.data.flags & dpkt.tcp.TH_SYN:
                 continue
             if ip.data.win or ip.data.flags & dpkt.tcp.TH_RST:
                 is_closed.discard(here)
             elif here not in is_closed:
                 is_closed.add(here)
-                said.setdefault(here, []).append(Closed(time, time))
+                closed_by_side.setdefault(here, []).append(Closed(time, time))
     return {
         (socket.inet_ntoa(here[0]), each.begin, each.end - each.begin)
-        for here, stretches in said.items()
+        for here, stretches in closed_by_side.items()
         for each in stretches
         if each.end - each.begin >= SHORTEST
     }
@@ -394,12 +394,12 @@ PROBED = stalled(probes=4).packets
     ],
 )
 def test_the_text_line_names_the_receiver(packets: list[Packet], line: str) -> None:
-    (stall,) = told(packets)
+    (stall,) = stalls_of(packets)
     assert describe_stall(stall) == line
 
 
 def test_the_line_of_several_has_their_number_and_the_longest() -> None:
-    (stall,) = told(PROBED)
+    (stall,) = stalls_of(PROBED)
     stall.update(count=312, duration_ns=4 * SECOND, longest_ns=50 * MILLISECOND, window_probes=1)
     assert describe_stall(stall) == (
         "10.0.0.1:5555 took nothing for 4.000 s in 312 more stretches, the longest of 50.0 ms: its receive window was "

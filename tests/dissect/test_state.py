@@ -27,11 +27,13 @@ from zmtpscope.payloads.api import Claim, Message, Payload, Reader, Settings
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.side import SidePayloads
 
-Told = tuple[list[dict[str, Any]], Summary]
+RecordsAndSummary = tuple[list[dict[str, Any]], Summary]
 SECOND = 1_000_000_000
 
 
-def told(packets: Sequence[Packet | Datagram], size: int, options: Options, *, again: bool) -> Told:
+def records_and_summary(
+    packets: Sequence[Packet | Datagram], size: int, options: Options, *, again: bool
+) -> RecordsAndSummary:
     """Return all records and counts, read in blocks of `size` packets with ticks in between.
 
     `again`: the analyser is dumped and loaded after each block and tick.
@@ -53,13 +55,15 @@ def told(packets: Sequence[Packet | Datagram], size: int, options: Options, *, a
 def test_p14_connections_go_on_alike(packets: list[Packet], data: st.DataObject) -> None:
     packets, size = data.draw(disturbed(data.draw(snapped(packets)))), data.draw(st.integers(1, 20))
     options = Options(frames=True, details=True)
-    assert told(packets, size, options, again=True) == told(packets, size, options, again=False)
+    assert records_and_summary(packets, size, options, again=True) == records_and_summary(
+        packets, size, options, again=False
+    )
 
 
 @pytest.mark.parametrize("id_", BROKEN)
 def test_p14_a_state_that_waits_for_time_continues_alike(id_: str) -> None:
     packets, options = together(*BROKEN[id_]()), Options(payloads=Registry())
-    assert told(packets, 1, options, again=True) == told(packets, 1, options, again=False)
+    assert records_and_summary(packets, 1, options, again=True) == records_and_summary(packets, 1, options, again=False)
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -86,7 +90,7 @@ def test_p14_keys_may_have_been_added_meanwhile(tmp_path: Path) -> None:
     """Of a connection without a key at first the rest opens as it does where the analyser stayed."""
     capture = CAPTURES / "security" / "curve-with-key-log.pcap"
     packets, lines = packets_of_capture(capture.read_bytes()), capture.with_suffix(".keys").read_bytes()
-    told = []
+    records_and_summary = []
     for again in (False, True):
         path = tmp_path / f"{again}.keys"
         path.write_bytes(b"# none yet\n")
@@ -100,12 +104,12 @@ def test_p14_keys_may_have_been_added_meanwhile(tmp_path: Path) -> None:
             analyser.begin([None])
             return analyser
 
-        told.append(lines_of(in_blocks(packets, iter(lambda: 12, 0)), options, between))
-    assert told[0] == told[1]
-    assert any('"decrypted":true' in line for line in told[0])
+        records_and_summary.append(lines_of(in_blocks(packets, iter(lambda: 12, 0)), options, between))
+    assert records_and_summary[0] == records_and_summary[1]
+    assert any('"decrypted":true' in line for line in records_and_summary[0])
 
 
-class Hears(Payload):
+class NotesLosses(Payload):
     """Reports whether messages may be missing before its own."""
 
     name = prefix = "hears"
@@ -121,9 +125,9 @@ class Hears(Payload):
 def test_p14_dissectors_are_informed_later_of_a_loss_before_the_state() -> None:
     """The first message behind it went to another one."""
 
-    def heard(*, again: bool) -> list[str]:
+    def summaries(*, again: bool) -> list[str]:
         registry = Registry()
-        registry.add(Hears)
+        registry.add(NotesLosses)
         side, found = SidePayloads(registry, []), []
         for octets, lost in (b"h", False), (b"{}", True), (b"h", False), (b"h", False):
             made = side.dissect(Message((octets,), 0, None, lost), ABOUT, [0])
@@ -131,8 +135,8 @@ def test_p14_dissectors_are_informed_later_of_a_loss_before_the_state() -> None:
             side = pickle.loads(pickle.dumps(side)) if again else side
         return found
 
-    assert heard(again=True) == heard(again=False)
-    assert heard(again=True)[2:] == ["lost: True", "lost: False"]
+    assert summaries(again=True) == summaries(again=False)
+    assert summaries(again=True)[2:] == ["lost: True", "lost: False"]
 
 
 # -- states that do not fit ------------------------------------------------------------------------------------------
@@ -150,7 +154,7 @@ def state(options: Options) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "error"),
     [
         (lambda whole: b"", "not the state of an analyser"),
         (lambda whole: b"zmtpscope 0.0.1 analyser\n" + whole, "not the state of an analyser"),
@@ -160,13 +164,13 @@ def state(options: Options) -> bytes:
     ],
     ids=["empty", "another version", "cut short", "cut in front", "changed"],
 )
-def test_a_state_that_is_no_state(change: Callable[[bytes], bytes], says: str) -> None:
-    with pytest.raises(StateError, match=says):
+def test_a_state_that_is_no_state(change: Callable[[bytes], bytes], error: str) -> None:
+    with pytest.raises(StateError, match=error):
         load(change(state(Options())), Options())
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "error"),
     [
         (Options(frames=True), "frames=False, not True"),
         (Options(payloads=Registry()), "payloads=False, not True"),
@@ -174,8 +178,8 @@ def test_a_state_that_is_no_state(change: Callable[[bytes], bytes], says: str) -
     ],
     ids=["frames", "payloads", "rules"],
 )
-def test_a_state_of_other_options(options: Options, says: str) -> None:
-    with pytest.raises(StateError, match=says):
+def test_a_state_of_other_options(options: Options, error: str) -> None:
+    with pytest.raises(StateError, match=error):
         load(state(Options()), options)
 
 

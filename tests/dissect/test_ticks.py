@@ -111,11 +111,11 @@ def lost_packet() -> Conversation:
 
 
 @pytest.mark.parametrize(
-    ("talk", "limit", "told"),
+    ("talk", "limit", "expected"),
     [(silent_side(), WAIT_LIMIT, {"greeting", "command"}), (lost_packet(), HOLE_TIME, {"gap", "message"})],
     ids=["a silent side", "a lost packet"],
 )
-def test_time_alone_decides(talk: Conversation, limit: int, told: set[str]) -> None:
+def test_time_alone_decides(talk: Conversation, limit: int, expected: set[str]) -> None:
     analyser = Analyser(Options())
     capture = Capture(talk.packets)
     analyser.begin(capture.files)
@@ -125,7 +125,7 @@ def test_time_alone_decides(talk: Conversation, limit: int, told: set[str]) -> N
     assert list(analyser.tick(begun + limit - 1)) == []
     batches = list(analyser.tick(begun + limit))
     found = {record_of(item, index, Options())["record"] for batch in batches for item, index in batch.in_order()}
-    assert told <= found
+    assert expected <= found
     assert list(analyser.tick(begun + limit)) == []
 
 

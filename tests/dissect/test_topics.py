@@ -14,7 +14,7 @@ from tests.curve import CLIENT, SERVER, CurvePeers, Steps, keys
 from tests.peer_octets import command, hello, message
 from tests.readings import CAPTURES, read
 from tests.traffic import Capture, Conversation, Packet, records
-from tests.zws import ready, request, response, says
+from tests.zws import message_frames, ready, request, response
 from zmtpscope.dissect import Analyser, Options
 from zmtpscope.dissect.records import topics
 from zmtpscope.records import from_text, to_text
@@ -67,7 +67,11 @@ def boxes() -> Way:
 
 def websocket() -> Way:
     opening = [(0, request()), (1, response()), (0, ready(True, "SUB")), (1, ready(False, "PUB"))]
-    return Way(opening, lambda name, topic: says(True, marked(name, topic)), lambda *frames: says(False, *frames))
+    return Way(
+        opening,
+        lambda name, topic: message_frames(True, marked(name, topic)),
+        lambda *frames: message_frames(False, *frames),
+    )
 
 
 WAYS: dict[str, Callable[[], Way]] = {
@@ -99,24 +103,24 @@ def packets_of(
 def published(packets: list[Packet], size: int = 1 << 30, options: Options | None = None) -> list[bytes | None]:
     """Return the topic of each message of the publisher, read in blocks of `size` packets."""
     found = [each for each in records(Capture(packets, size), options)[0] if each["record"] == "message"]
-    told = [each["topic"] for each in found if each["side"] == 1 and each["kind"] == "data"]
-    return [None if topic is None else from_text(topic) for topic in told]
+    topics_of_rows = [each["topic"] for each in found if each["side"] == 1 and each["kind"] == "data"]
+    return [None if topic is None else from_text(topic) for topic in topics_of_rows]
 
 
 def expected(steps: Sequence[Change | tuple[bytes, ...]]) -> list[bytes | None]:
     """Return the topics in the plainest way."""
     open_: Counter[bytes] = Counter()
-    told: list[bytes | None] = []
+    topics_of_rows: list[bytes | None] = []
     for name, *rest in steps:
         if isinstance(name, str):
             (topic,) = rest
             open_[topic] += 1 if name == "SUBSCRIBE" else -1 if open_[topic] else 0
             open_ = +open_
         elif rest:
-            told.append(name)
+            topics_of_rows.append(name)
         else:
-            told.append(max((topic for topic in open_ if name.startswith(topic)), key=len, default=None))
-    return told
+            topics_of_rows.append(max((topic for topic in open_ if name.startswith(topic)), key=len, default=None))
+    return topics_of_rows
 
 
 NAMES = st.binary(max_size=3) | st.text("ab", max_size=6).map(str.encode) | st.sampled_from([b"", b"a", b"ab", b"b\0"])
@@ -191,10 +195,10 @@ def test_only_so_many_subscriptions_are_remembered(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(topics, "LARGEST_MEMORY", 100 * NODE_COST)
     names = [b"%04d" % number for number in range(200)]
     steps: list[Change | tuple[bytes, ...]] = [("SUBSCRIBE", name) for name in names]
-    told = published(packets_of(WAYS["3.1"](), [*steps, *((name + b" content",) for name in names)]))
-    known = len(told) - told.count(None)
+    topics_of_rows = published(packets_of(WAYS["3.1"](), [*steps, *((name + b" content",) for name in names)]))
+    known = len(topics_of_rows) - topics_of_rows.count(None)
     assert 20 < known < 100
-    assert told == [*names[:known], *[None] * (200 - known)]
+    assert topics_of_rows == [*names[:known], *[None] * (200 - known)]
 
 
 def test_the_subscriptions_of_all_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,15 +210,15 @@ def test_the_subscriptions_of_all_connections_are_bounded(monkeypatch: pytest.Mo
         begins += packets[:-3]
         ends += packets[-3:]
     analyser = Analyser(Options())
-    told, most = [], 0
+    topics_of_rows, most = [], 0
     for block in Capture([*begins, *ends], 7):
         for batch in analyser.feed(block):
-            told += [run.topic(0) for run in batch.by_sender()]
+            topics_of_rows += [run.topic(0) for run in batch.by_sender()]
         most = max(most, analyser.sink.budget.subscriptions)
     list(analyser.finish())
     assert 250 * NODE_COST < most <= 300 * NODE_COST
-    assert told[0] == b"000"
-    assert told[-1] is None
+    assert topics_of_rows[0] == b"000"
+    assert topics_of_rows[-1] is None
     assert analyser.sink.budget.subscriptions == 0
 
 

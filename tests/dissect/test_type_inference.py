@@ -255,7 +255,7 @@ Place = tuple[int, tuple[str, int], str]
 """Return packet, sender and content, which identify a message in both readings."""
 
 
-def told(capture: Any) -> tuple[dict[Place, tuple[str | None, str | None]], Found]:
+def types_and_topics(capture: Any) -> tuple[dict[Place, tuple[str | None, str | None]], Found]:
     """Socket type of the sender and topic of each message, and the connections."""
     found, _ = records(capture, Options())
     ends = {
@@ -274,7 +274,7 @@ def told(capture: Any) -> tuple[dict[Place, tuple[str | None, str | None]], Foun
 
 @functools.cache
 def whole(path: pathlib.Path) -> tuple[dict[Place, tuple[str | None, str | None]], Found]:
-    return told(open_captures([str(path)]))
+    return types_and_topics(open_captures([str(path)]))
 
 
 WITH_TYPES = [truth.path for truth in TRUTHS if truth.path.parent.name in ("patterns", "versions", "implementations")]
@@ -289,7 +289,7 @@ def test_a_capture_without_its_beginning_contradicts_nothing(path: pathlib.Path)
         for side in (0, 1)
     }
     for count in (*range(3, 24), 30, 40):
-        found, cut_connections = told(Cut(path, count))
+        found, cut_connections = types_and_topics(Cut(path, count))
         for (packet, end, octets), (socket_type, topic) in found.items():
             if socket_type is not None:
                 own = by_end[end]
@@ -307,7 +307,7 @@ def test_a_subscription_that_arrives_later_shows_topics_of_a_real_capture() -> N
     truth, _ = whole(path)
     shown = Counter[str | None]()
     for count in range(6, 12):
-        for place, (socket_type, topic) in told(Cut(path, count))[0].items():
+        for place, (socket_type, topic) in types_and_topics(Cut(path, count))[0].items():
             if socket_type == "PUB":
                 assert truth[place] == (socket_type, topic)
                 shown[topic] += 1
@@ -316,4 +316,4 @@ def test_a_subscription_that_arrives_later_shows_topics_of_a_real_capture() -> N
 
 @given(count=st.integers(3, 24), size=st.integers(1, 20), path=st.sampled_from(WITH_TYPES))
 def test_blocks_of_a_real_capture_make_no_difference(count: int, size: int, path: pathlib.Path) -> None:
-    assert told(Cut(path, count, size)) == told(Cut(path, count))
+    assert types_and_topics(Cut(path, count, size)) == types_and_topics(Cut(path, count))

@@ -45,7 +45,7 @@ def test_frames_and_command_names_are_shown() -> None:
         [b"a", b"request"],
         [b"\x07MESSAGE or not"],
     ]
-    told = {record["id"] for record in found if record["record"] == "finding" and record["severity"] != "chat"}
-    assert told == {"ZMTP3X-GREETING-11"}
+    ids = {record["id"] for record in found if record["record"] == "finding" and record["severity"] != "chat"}
+    assert ids == {"ZMTP3X-GREETING-11"}
     assert found[-1]["mechanism"] == "XAUTH"
     assert analyser.summary.sums.hold()

@@ -50,7 +50,7 @@ def talk_of(steps: Steps, types: tuple[str, str] = ("SUB", "PUB"), *, closed: bo
     return played(*types, steps, closed=closed)
 
 
-def told(packets: Sequence[Packet], options: Options | None = None, size: int | None = None) -> list[int]:
+def reported(packets: Sequence[Packet], options: Options | None = None, size: int | None = None) -> list[int]:
     """Return the packets of messages with these findings, which are the same for all sizes of blocks, and counted
     equally if no records are made."""
     whole, _ = records(Capture(packets), options)
@@ -89,7 +89,7 @@ TOPICS: list[tuple[str, Steps, list[int]]] = [
 @pytest.mark.parametrize("case", TOPICS, ids=lambda case: case[0])
 def test_a_message_that_matches_no_subscription(case: tuple[str, Steps, list[int]]) -> None:
     _, steps, expected = case
-    assert told(talk_of([*steps, 2.0]).packets) == expected
+    assert reported(talk_of([*steps, 2.0]).packets) == expected
 
 
 GROUPS: list[tuple[str, Steps, list[int]]] = [
@@ -112,7 +112,7 @@ GROUPS: list[tuple[str, Steps, list[int]]] = [
 @pytest.mark.parametrize("case", GROUPS, ids=lambda case: case[0])
 def test_a_message_of_a_group_that_was_not_joined(case: tuple[str, Steps, list[int]]) -> None:
     _, steps, expected = case
-    assert told(talk_of([*steps, 2.0], ("DISH", "RADIO")).packets) == expected
+    assert reported(talk_of([*steps, 2.0], ("DISH", "RADIO")).packets) == expected
 
 
 def expected(steps: Sequence[Change | tuple[bytes, ...]]) -> list[int]:
@@ -149,7 +149,7 @@ def packets_of(way: Way, steps: Sequence[Change | tuple[bytes, ...]]) -> tuple[l
 def test_a_group_that_a_subscriber_joins_hides_no_message() -> None:
     """JOIN has no effect for a SUB; the result must not depend on whether it arrived in the same block as the
     messages."""
-    assert told(talk_of([publish(b"A1"), publish(b"A2"), join("A"), publish(b"A3")]).packets) == [6, 7, 9]
+    assert reported(talk_of([publish(b"A1"), publish(b"A2"), join("A"), publish(b"A3")]).packets) == [6, 7, 9]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -162,7 +162,7 @@ def test_exactly_the_unmatched_messages_are_reported(
     packets, before = packets_of(made, steps)
     options = Options(keys=keys(tmp_path_factory.getbasetemp(), made.keys)) if made.keys else Options()
     wrong = [before + 1 + place for place in expected(steps)]
-    assert told(packets, options, 3)[:10] == wrong[:10]
+    assert reported(packets, options, 3)[:10] == wrong[:10]
 
 
 @pytest.mark.parametrize("cut", [1, 3, 5])
@@ -173,7 +173,7 @@ def test_messages_in_several_packets_are_judged_alike_where_they_are_only_counte
         talk.send(side, octets, range(cut, len(octets), cut))
     talk.wait(2 * SECOND)
     talk.close()
-    assert len(told(talk.packets, size=1)) == 1
+    assert len(reported(talk.packets, size=1)) == 1
 
 
 # -- cases without findings --------------------------------------------------------------------------------------------
@@ -181,10 +181,10 @@ def test_messages_in_several_packets_are_judged_alike_where_they_are_only_counte
 
 def test_what_is_silent_when_the_capture_ends_may_still_subscribe() -> None:
     steps = [subscribe("a"), publish(b"b")]
-    assert told(talk_of([*steps, 0.5], closed=False).packets) == []
-    assert told(talk_of([*steps, 0.5]).packets) == [FIRST + 1]
+    assert reported(talk_of([*steps, 0.5], closed=False).packets) == []
+    assert reported(talk_of([*steps, 0.5]).packets) == [FIRST + 1]
     later = [*steps, 1.5, publish(b"a")]
-    assert told(talk_of(later, closed=False).packets) == [FIRST + 1]
+    assert reported(talk_of(later, closed=False).packets) == [FIRST + 1]
 
 
 @pytest.mark.parametrize("types", [("SUB", "PUB"), ("XSUB", "XPUB")])
@@ -197,10 +197,10 @@ def test_a_packet_that_was_not_captured_accuses_no_peer(types: tuple[str, str], 
     talk.acknowledge(0)
     packets = talk.packets
     for lost in some(range(3, len(packets)), 2):
-        assert told(packets[:lost] + packets[lost + 1 :]) == []
+        assert reported(packets[:lost] + packets[lost + 1 :]) == []
         cut = replace(packets[lost], payload=packets[lost].payload[:3], cut=max(0, len(packets[lost].payload) - 3))
-        assert told([*packets[:lost], cut, *packets[lost + 1 :]]) == []
-    assert told(packets[5:]) == []
+        assert reported([*packets[:lost], cut, *packets[lost + 1 :]]) == []
+    assert reported(packets[5:]) == []
 
 
 def test_a_subscription_that_waited_behind_a_hole() -> None:
@@ -208,55 +208,55 @@ def test_a_subscription_that_waited_behind_a_hole() -> None:
     talk = talk_of([subscribe("a"), subscribe("b"), publish(b"b"), 3.0, publish(b"b"), 2.0])
     late = talk.packets[5]
     packets = [*talk.packets[:5], *talk.packets[6:8], replace(late, time=late.time + 2 * SECOND), *talk.packets[8:]]
-    assert told(packets) == []
+    assert reported(packets) == []
 
 
 def test_publishers_of_1_0_filter_nothing() -> None:
     """libzmq 2 sends everything to all subscribers."""
     made = WAYS["2.0"]()
     packets, _ = packets_of(made, [("SUBSCRIBE", b"a"), (b"b",)])
-    assert len(told(packets)) == 1
+    assert len(reported(packets)) == 1
     talk = Conversation()
     talk.send(0, b"\1\0")
     talk.send(1, b"\1\0")
     talk.send(0, b"\3\0\1a")
     talk.send(1, b"\2\0b")
     talk.close()
-    assert told(talk.packets) == []
+    assert reported(talk.packets) == []
 
 
 def test_incompatible_sockets_are_reported() -> None:
-    assert told(talk_of([publish(b"b"), 2.0], ("PULL", "PUB")).packets) == []
+    assert reported(talk_of([publish(b"b"), 2.0], ("PULL", "PUB")).packets) == []
 
 
 def test_a_subscription_of_several_frames_may_be_taken_as_one() -> None:
     """Other implementations than libzmq may accept it; its topic is uncertain (ZMTP-SUB-06)."""
     steps = [subscribe("a"), (0, message(b"\1b", b"more")), publish(b"b"), 2.0]
-    assert told(talk_of(steps, ("XSUB", "XPUB")).packets) == []
+    assert reported(talk_of(steps, ("XSUB", "XPUB")).packets) == []
 
 
 def test_a_long_topic_is_compared_as_far_as_it_is_remembered() -> None:
     topic = "a" * (HEAD + 10)
     steps = [publish(topic.encode()[: HEAD + 1]), 0.5, subscribe(topic), publish(b"a"), 2.0]
-    assert told(talk_of(steps).packets) == [FIRST + 2]
+    assert reported(talk_of(steps).packets) == [FIRST + 2]
 
 
 def test_a_topic_that_is_too_large_to_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "LARGEST_TOPIC", 100)
-    assert told(talk_of([subscribe("b" * 101), publish(b"b"), 2.0]).packets) == []
+    assert reported(talk_of([subscribe("b" * 101), publish(b"b"), 2.0]).packets) == []
 
 
 def test_more_subscriptions_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "LARGEST_MEMORY", 1000)
     steps = [*[subscribe(f"topic {number}") for number in range(5)], publish(b"topic 4"), 2.0]
-    assert told(talk_of(steps).packets) == []
+    assert reported(talk_of(steps).packets) == []
 
 
 def test_more_messages_than_wait() -> None:
     steps = [subscribe("a"), *[publish(b"b")] * (MAX_WAITING + 10), 2.0, subscribe("b"), publish(b"c"), 2.0]
     found = [each for each in records(Capture(talk_of(steps).packets))[0] if each.get("id") == "ZMTP-SUB-05"]
     assert sum(each["count"] for each in found) == MAX_WAITING + 1
-    assert told(talk_of(steps).packets)[0] == FIRST + 1
+    assert reported(talk_of(steps).packets)[0] == FIRST + 1
 
 
 def test_more_cancels_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,14 +264,14 @@ def test_more_cancels_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
     assert MAX_CANCELLED > 4
     names = [f"topic {number}" for number in range(6)]
     steps = [*map(subscribe, names), *map(cancel, names)]
-    assert told(talk_of([*steps, publish(b"topic 0"), 2.0]).packets) == []
-    assert told(talk_of([*steps, 1.5, publish(b"topic 0"), 2.0]).packets) == [FIRST + 12]
+    assert reported(talk_of([*steps, publish(b"topic 0"), 2.0]).packets) == []
+    assert reported(talk_of([*steps, 1.5, publish(b"topic 0"), 2.0]).packets) == [FIRST + 12]
 
 
 def test_a_sign_of_life_of_the_subscriber_decides() -> None:
     """If the capture continues after it, all subscriptions that were sent in time are known."""
     steps = [subscribe("a"), publish(b"b"), 1.5, (0, command("PING", ttl_ms=0)), (1, command("PONG"))]
     talk = talk_of(steps, closed=False)
-    assert told(talk.packets) == [FIRST + 1]
+    assert reported(talk.packets) == [FIRST + 1]
     (finding,) = (each for each in records(Capture(talk.packets))[0] if each.get("id") == "ZMTP-SUB-05")
     assert finding["text"].startswith("Published message matches no subscription")

@@ -19,9 +19,9 @@ def reply(id_: bytes) -> bytes:
     return message(b"", b"1.0", id_, b"200", b"OK", b"admin", b"")
 
 
-def talk(*said: tuple[int, bytes], syn: bool = True) -> Conversation:
+def talk(*steps: tuple[int, bytes], syn: bool = True) -> Conversation:
     conversation = connected("REQ", "REP", syn=syn)
-    for side, octets in said:
+    for side, octets in steps:
         conversation.send(side, octets)
     return conversation
 

@@ -25,7 +25,7 @@ Parts = tuple[Conversation | Datagram, ...]
 Record = dict[str, Any]
 
 
-def told(*parts: Conversation | Datagram, size: int = 1 << 30) -> list[Record]:
+def records_of(*parts: Conversation | Datagram, size: int = 1 << 30) -> list[Record]:
     options = Options(payloads=Registry())
     return records(Capture(together(*parts), size), options)[0]
 
@@ -43,7 +43,7 @@ def pair() -> tuple[Node, Node, Conversation, Conversation]:
 
 def test_the_two_connections_of_a_pair_are_one_relation() -> None:
     one, other, ahead, back = pair()
-    found = told(one.beacon(0), other.beacon(1), ahead, back)
+    found = records_of(one.beacon(0), other.beacon(1), ahead, back)
     (record,) = [record for record in found if record["record"] == "zre_pair"]
     first, second = (record for record in found if record["record"] == "connection")
     assert (record["name_0"], record["name_1"]) == ("A", "B")
@@ -59,7 +59,7 @@ def test_the_two_connections_of_a_pair_are_one_relation() -> None:
 def test_pairs_are_found_without_beacons() -> None:
     """The HELLO of each contains its endpoint."""
     _, _, ahead, back = pair()
-    (record,) = [record for record in told(ahead, back) if record["record"] == "zre_pair"]
+    (record,) = [record for record in records_of(ahead, back) if record["record"] == "zre_pair"]
     assert record["discovery_ns"] is None
 
 
@@ -69,7 +69,7 @@ def test_a_pair_is_reported_once_and_again_for_new_connections() -> None:
         talk.wait(SECOND)
         talk.close()
     again = one.connect(other, 3 * SECOND), other.connect(one, 3 * SECOND + 2_000_000)
-    pairs = [record for record in told(ahead, back, *again) if record["record"] == "zre_pair"]
+    pairs = [record for record in records_of(ahead, back, *again) if record["record"] == "zre_pair"]
     assert [(record["conn_0"], record["conn_1"]) for record in pairs] == [(1, 2), (3, 4)]
 
 
@@ -155,11 +155,11 @@ BROKEN: dict[str, Callable[[], Parts]] = {
 
 @pytest.mark.parametrize("id_", BROKEN)
 def test_each_violation_is_reported_once(id_: str) -> None:
-    assert ids(told(*BROKEN[id_]())) == [id_]
+    assert ids(records_of(*BROKEN[id_]())) == [id_]
 
 
 def test_ports_that_alternate_are_two_nodes_with_one_uuid() -> None:
-    assert ids(told(*two_ports())) == ["ZRE-BEACON-05"]
+    assert ids(records_of(*two_ports())) == ["ZRE-BEACON-05"]
 
 
 def test_correct_nodes_have_no_findings() -> None:
@@ -173,7 +173,7 @@ def test_correct_nodes_have_no_findings() -> None:
     say(ahead, zre.whisper(5), b"x", after=40 * SECOND)
     beacons = [node.beacon(time * SECOND) for node in (one, other) for time in range(3)]
     farewells = [node.beacon(4 * SECOND, 0) for node in (one, other)]
-    assert ids(told(*beacons, *farewells, ahead, back)) == []
+    assert ids(records_of(*beacons, *farewells, ahead, back)) == []
 
 
 def test_a_join_that_every_peer_gets_is_no_finding() -> None:
@@ -183,21 +183,21 @@ def test_a_join_that_every_peer_gets_is_no_finding() -> None:
     say(ahead, zre.join(2, "NEWS", 1), after=SECOND)
     say(more, zre.join(2, "NEWS", 1), after=SECOND)
     say(ahead, zre.whisper(3), b"x", after=2 * SECOND)
-    assert ids(told(ahead, back, more, third.connect(one, 8_000_000))) == []
+    assert ids(records_of(ahead, back, more, third.connect(one, 8_000_000))) == []
 
 
 @pytest.mark.parametrize("id_", BROKEN)
 @given(size=st.integers(1, 12))
 def test_p1_blocks_of_any_size_give_the_same_records(id_: str, size: int) -> None:
     parts = BROKEN[id_]()
-    assert told(*parts, size=size) == told(*parts)
+    assert records_of(*parts, size=size) == records_of(*parts)
 
 
 def test_p2_the_order_in_which_nodes_are_met_changes_no_sentence() -> None:
     """A beacon after the connections identifies their node."""
     one, other, ahead, back = pair()
-    late = told(ahead, back, one.beacon(SECOND), other.beacon(SECOND + 1))
-    early = told(one.beacon(0), other.beacon(1), ahead, back)
+    late = records_of(ahead, back, one.beacon(SECOND), other.beacon(SECOND + 1))
+    early = records_of(one.beacon(0), other.beacon(1), ahead, back)
     for found in (late, early):
         (record,) = [record for record in found if record["record"] == "zre_pair"]
         assert (record["name_0"], record["name_1"]) == (one.name, other.name)
@@ -231,7 +231,7 @@ def test_a_check_may_wait_for_a_forgotten_node(again: bool) -> None:
     if again:
         say(ahead, zre.join(3, "MORE", 2), after=SECOND - 100_000_000)
     say(ahead, zre.whisper(4), b"x", after=5 * SECOND)
-    found = told(ahead, more, *flood)
+    found = records_of(ahead, more, *flood)
     assert sum(record["record"] == "datagram" for record in found) == MAX_NODES
 
 

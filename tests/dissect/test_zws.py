@@ -21,10 +21,10 @@ from tests.zws import (
     build_response,
     build_websocket_frame,
     damaged_zws_sides,
+    message_frames,
     ready,
     request,
     response,
-    says,
     zws_sides,
 )
 from zmtpscope.capture.segments import FIN, SYN
@@ -72,10 +72,10 @@ def talk(*steps: tuple[int, bytes], chosen: str = "NULL") -> Conversation:
 def test_p1_blocks_of_any_size_give_the_same_records(packets: list[Packet], data: st.DataObject) -> None:
     packets = data.draw(disturbed(data.draw(snapped(packets))))
     size = data.draw(st.integers(1, 7))
-    assert told(packets, size) == told(packets, 1 << 30)
+    assert records_and_details(packets, size) == records_and_details(packets, 1 << 30)
 
 
-def told(packets: list[Packet], size: int) -> list[Any]:
+def records_and_details(packets: list[Packet], size: int) -> list[Any]:
     """Every record with its octets and fields, as -V shows them."""
     found: list[Any] = []
     for batch in Analyser(EVERYTHING).run(Capture(packets, size)):
@@ -94,7 +94,7 @@ def test_p13_no_octet_is_lost_without_a_word(packets: list[Packet], data: st.Dat
 
 @given(bodies=st.lists(st.binary(max_size=300), min_size=1, max_size=8), data=st.data())
 def test_p10_a_loss_invents_nothing(bodies: list[bytes], data: st.DataObject) -> None:
-    octets = request() + ready(True, "PUSH") + b"".join(says(True, body) for body in bodies)
+    octets = request() + ready(True, "PUSH") + b"".join(message_frames(True, body) for body in bodies)
     packets = data.draw(packets_of(octets, response() + ready(False, "PULL"), pauses=False))
     payloads = [place for place, packet in enumerate(packets) if packet.payload]
     lost = set(data.draw(st.lists(st.sampled_from(payloads), max_size=3)))
@@ -111,7 +111,7 @@ def test_p10_a_loss_invents_nothing(bodies: list[bytes], data: st.DataObject) ->
 def test_events_of_a_connection() -> None:
     close = build_websocket_frame(b"\x03\xe8", CLOSE)
     conversation = talk(
-        (0, says(True, b"a", b"b")), (1, close), (0, build_websocket_frame(b"\x03\xe8", CLOSE, key=MASK))
+        (0, message_frames(True, b"a", b"b")), (1, close), (0, build_websocket_frame(b"\x03\xe8", CLOSE, key=MASK))
     )
     conversation.close()
     found, _ = records(Capture(conversation.packets), EVERYTHING)
@@ -147,7 +147,9 @@ def test_a_real_connection_of_libzmq() -> None:
         for row in read(CAPTURES / "patterns/websocket-reqrep.pcap").of("message")
     ]
     pairs = [(b"Hello %d" % number, b"World %d" % number) for number in range(3)]
-    expected = [each for asked, told in pairs for each in ((0, [b"", asked]), (1, [b"", told]))]
+    expected = [
+        each for request_body, reply_body in pairs for each in ((0, [b"", request_body]), (1, [b"", reply_body]))
+    ]
     assert messages == [*expected, (0, [b"", b"", b"part2", b""]), (1, [b"", b""])]
 
 
@@ -181,7 +183,7 @@ def test_secrets_are_not_shown() -> None:
 def test_relations_hold_for_zws_too() -> None:
     conversation = Conversation()
     conversation.send(0, request() + ready(True, "SUB"))
-    conversation.send(1, response() + ready(False, "REP") + says(False, b"a"))
+    conversation.send(1, response() + ready(False, "REP") + message_frames(False, b"a"))
     found, _ = records(Capture(conversation.packets))
     assert ids(found) == ["ZMTP3X-META-08", "REQREP-03"]
 
@@ -191,7 +193,7 @@ def test_relations_hold_for_zws_too() -> None:
 def test_a_large_message_is_shown_without_its_mask(size: int, bodies: str) -> None:
     body = bytes(range(256)) * 400
     conversation = talk((1, b""))
-    conversation.send(0, says(True, body, b"x"), cuts=range(0, 200_000, 1447))
+    conversation.send(0, message_frames(True, body, b"x"), cuts=range(0, 200_000, 1447))
     found, _ = records(Capture(conversation.packets, size), Options(bodies=bodies))
     (row,) = of(found, "message")
     assert row["sizes"] == [len(body), 1]
@@ -200,7 +202,7 @@ def test_a_large_message_is_shown_without_its_mask(size: int, bodies: str) -> No
 
 def test_a_hole_inside_a_payload_is_passed_over() -> None:
     conversation = talk()
-    conversation.send(0, says(True, bytes(5000)) + says(True, b"behind"), cuts=(1000, 2000, 3000))
+    conversation.send(0, message_frames(True, bytes(5000)) + message_frames(True, b"behind"), cuts=(1000, 2000, 3000))
     conversation.acknowledge(1)
     del conversation.packets[-4]
     conversation.close()
@@ -214,25 +216,29 @@ def test_a_hole_inside_a_payload_is_passed_over() -> None:
 
 def test_behind_a_lost_header_nothing_is_read() -> None:
     """WebSocket headers are not searched for: the rest counts as not read."""
-    conversation = talk((0, says(True, b"in front")), (0, says(True, b"lost")), (0, says(True, b"behind")))
+    conversation = talk(
+        (0, message_frames(True, b"in front")), (0, message_frames(True, b"lost")), (0, message_frames(True, b"behind"))
+    )
     conversation.close()
     del conversation.packets[-5]
     found, analyser = records(Capture(conversation.packets))
     assert [row["bodies"] for row in of(found, "message")] == [[b"in front"]]
     (gap,) = of(found, "gap")
     assert gap["resumed_at"] is None
-    assert of(found, "connection")[0]["undissected_bytes"] == len(says(True, b"behind"))
+    assert of(found, "connection")[0]["undissected_bytes"] == len(message_frames(True, b"behind"))
     assert analyser.summary.sums.hold()
 
 
 def test_compressed_messages_are_not_misread() -> None:
-    conversation = talk((1, says(False, b"a")), (1, build_message_zws(b"part", more=True)), (1, b"\xc2\x03\0ab"))
-    conversation.send(1, says(False, b"b"))
+    conversation = talk(
+        (1, message_frames(False, b"a")), (1, build_message_zws(b"part", more=True)), (1, b"\xc2\x03\0ab")
+    )
+    conversation.send(1, message_frames(False, b"b"))
     conversation.close()
     found, _ = records(Capture(conversation.packets))
     assert [(row["bodies"], row["complete"]) for row in of(found, "message")] == [([b"a"], True), ([b"part"], False)]
     assert ids(found)[-1] == "ZWS-05"
-    assert of(found, "connection")[0]["undissected_bytes"] == 5 + len(says(False, b"b"))
+    assert of(found, "connection")[0]["undissected_bytes"] == 5 + len(message_frames(False, b"b"))
 
 
 def test_a_refused_upgrade() -> None:
@@ -250,7 +256,10 @@ def test_a_refused_upgrade() -> None:
     ("asked", "answered"),
     [
         (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n" + bytes(100)),
-        (request("chat") + says(True, b"hello"), build_response(bytes(16), "chat") + says(False, b"you")),
+        (
+            request("chat") + message_frames(True, b"hello"),
+            build_response(bytes(16), "chat") + message_frames(False, b"you"),
+        ),
     ],
     ids=["HTTP", "another WebSocket"],
 )
@@ -266,7 +275,7 @@ def test_other_http_has_no_records(asked: bytes, answered: bytes) -> None:
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_one_direction_is_enough(side: int) -> None:
-    conversation = talk((0, says(True, b"to")), (1, says(False, b"fro")))
+    conversation = talk((0, message_frames(True, b"to")), (1, message_frames(False, b"fro")))
     conversation.close()
     packets = [packet for packet in conversation.packets if packet.side == side]
     found, _ = records(Capture(packets))
@@ -276,7 +285,7 @@ def test_one_direction_is_enough(side: int) -> None:
 
 
 def test_a_connection_without_its_syn() -> None:
-    conversation = talk((0, says(True, b"to")), (1, says(False, b"fro")))
+    conversation = talk((0, message_frames(True, b"to")), (1, message_frames(False, b"fro")))
     found, _ = records(Capture([packet for packet in conversation.packets if not packet.flags & (SYN | FIN)]))
     assert [row["bodies"] for row in of(found, "message")] == [[b"to"], [b"fro"]]
 
@@ -284,7 +293,7 @@ def test_a_connection_without_its_syn() -> None:
 def test_frames_inside_of_frames_stay_what_they_are() -> None:
     """A body that looks like ZMTP or like a head is a body."""
     body = message(b"x") + request() + b"\r\n\r\n"
-    found, _ = records(Capture(talk((0, says(True, body))).packets))
+    found, _ = records(Capture(talk((0, message_frames(True, body))).packets))
     assert [row["bodies"] for row in of(found, "message")] == [[body]]
 
 

@@ -44,7 +44,7 @@ def test_a_misspelt_command_has_its_spelling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"),
+    ("reason", "description"),
     [
         ("300", 'ERROR "300" (temporary failure of authentication)'),
         ("400", 'ERROR "400" (authentication refused)'),
@@ -52,8 +52,8 @@ def test_a_misspelt_command_has_its_spelling() -> None:
         ("Go away", 'ERROR "Go away"'),
     ],
 )
-def test_a_reason_that_is_a_code_is_explained(reason: str, said: str) -> None:
-    assert describe_command(empty("command") | {"name": "ERROR", "reason": reason, "length": 20}) == said
+def test_a_reason_that_is_a_code_is_explained(reason: str, description: str) -> None:
+    assert describe_command(empty("command") | {"name": "ERROR", "reason": reason, "length": 20}) == description
 
 
 def test_a_command_without_a_name_differs_from_an_empty_one() -> None:
@@ -63,17 +63,17 @@ def test_a_command_without_a_name_differs_from_an_empty_one() -> None:
 
 def test_a_thousand_properties_are_counted() -> None:
     metadata = [{"name": f"X-{number}", "value": "v" * 50} for number in range(1000)]
-    said = describe_command(empty("command") | {"name": "READY", "metadata": metadata, "length": 60_000})
-    assert 'X-0="' in said
-    assert "and 992 more" in said
-    assert len(said) < LONGEST
+    description = describe_command(empty("command") | {"name": "READY", "metadata": metadata, "length": 60_000})
+    assert 'X-0="' in description
+    assert "and 992 more" in description
+    assert len(description) < LONGEST
 
 
 def test_a_finding_about_a_very_long_name_is_cut() -> None:
     values = empty("finding") | {"id": "ZMTP3X-META-08", "severity": "error", "text": "Types: " + "A" * 900_000}
-    said = describe_finding(values)
-    assert said.startswith("error ZMTP3X-META-08 Types: AAA")
-    assert len(said) < LONGEST
+    description = describe_finding(values)
+    assert description.startswith("error ZMTP3X-META-08 Types: AAA")
+    assert len(description) < LONGEST
 
 
 def test_an_envelope_of_a_thousand_addresses_is_counted() -> None:
@@ -83,8 +83,8 @@ def test_an_envelope_of_a_thousand_addresses_is_counted() -> None:
     (run,) = [run for batch in Analyser(Options()).run(Capture(talk.packets)) for run in batch.messages]
     assert isinstance(run, MessageTable)
     assert np.count_nonzero(run.sizes == 0) == 1
-    said = RowWords(columns_of_table(run), Options(), None).describe(0, 0)
-    assert 'via "address"' in said
-    assert "and 995 more" in said
-    assert "question" in said
-    assert len(said) < LONGEST
+    description = RowWords(columns_of_table(run), Options(), None).describe(0, 0)
+    assert 'via "address"' in description
+    assert "and 995 more" in description
+    assert "question" in description
+    assert len(description) < LONGEST

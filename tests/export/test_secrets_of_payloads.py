@@ -61,10 +61,10 @@ def typed(content: bytes, *buffers: bytes) -> bytes:
     return message(b"peer", DELIMITER, b"", HEADER, b"{}", b"{}", content, *buffers)
 
 
-def between(types: tuple[str, str], *said: bytes, cut: int = 1000) -> Packets:
+def between(types: tuple[str, str], *sent: bytes, cut: int = 1000) -> Packets:
     """Return a connection with these messages, in packets of at most `cut` octets."""
     talk = connected(types[0], types[1])
-    for octets in said:
+    for octets in sent:
         talk.send(0, octets, cuts=range(cut, len(octets), cut))
     talk.close()
     return [*talk.packets]

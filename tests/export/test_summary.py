@@ -61,9 +61,9 @@ def settled_versions(*ends: tuple[bytes, int]) -> list[str]:
 
 
 def test_a_finding_is_listed_with_the_severity_that_it_had() -> None:
-    said = quiet("security/gssapi.pcap")
-    assert said["findings"] == "note: 1, chat: 4 (--verbose lists all)"
-    assert said["ZMTP3X-CMD-01"].startswith("1 note ")
+    printed = quiet("security/gssapi.pcap")
+    assert printed["findings"] == "note: 1, chat: 4 (--verbose lists all)"
+    assert printed["ZMTP3X-CMD-01"].startswith("1 note ")
 
 
 def test_normal_events_and_habits_are_listed_on_request() -> None:
@@ -136,9 +136,9 @@ def test_that_limits_were_exceeded_is_reported(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_stalls_are_counted_and_summed_up() -> None:
-    said = quiet("problems/receiver-naps.pcap")
-    assert said["stalls"] == "7 stretches in which a receive window was closed, 1.3 s in all"
-    assert said["damage"] == "none"
+    printed = quiet("problems/receiver-naps.pcap")
+    assert printed["stalls"] == "7 stretches in which a receive window was closed, 1.3 s in all"
+    assert printed["damage"] == "none"
     assert "stalls" not in quiet("problems/receiver-pauses.pcap")
 
 
@@ -199,5 +199,5 @@ def test_fragments_that_were_never_whole_are_reported_beside_the_sums() -> None:
     statistics = CaptureStatistics()
     assert not any(line.startswith("fragments") for line in statistics_lines(Summary(), statistics))
     statistics.fragments_given_up = 3
-    told = [line for line in statistics_lines(Summary(), statistics) if line.startswith("fragments")]
-    assert told == ["fragments        3 datagrams were incomplete"]
+    printed = [line for line in statistics_lines(Summary(), statistics) if line.startswith("fragments")]
+    assert printed == ["fragments        3 datagrams were incomplete"]

@@ -141,7 +141,7 @@ def test_times_may_be_anything(times: list[int], most: int) -> None:
     assert order_of(records, [1, 1], most, 10) == as_documented(records, most, 10)
 
 
-def said(path: str, *, waits: bool) -> list[tuple[int, str]]:
+def times_and_texts(path: str, *, waits: bool) -> list[tuple[int, str]]:
     captures = open_captures([path])
     made = TextLines(Look(Clock("e", lambda: 0), waits=waits, chat=True), Options(frames=True))
     lines = [line for batch in Analyser(Options(frames=True)).run(captures) for line in made.lines(batch)]
@@ -153,7 +153,7 @@ def said(path: str, *, waits: bool) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.name)
 def test_captures_are_shown_in_the_order_of_time(path: object) -> None:
-    as_decided, in_order = said(str(path), waits=False), said(str(path), waits=True)
+    as_decided, in_order = times_and_texts(str(path), waits=False), times_and_texts(str(path), waits=True)
     assert sorted(as_decided) == sorted(in_order)
     assert [time for time, _ in in_order] == sorted(time for time, _ in as_decided)
 

@@ -52,8 +52,8 @@ ERRORS = [
 def test_mistakes_are_named_where_they_are(text: str, carets: str, sentence: str) -> None:
     with pytest.raises(FilterError) as raised:
         Filter(text)
-    said, shown, under = str(raised.value).split("\n")
-    assert said.startswith(sentence)
+    message, shown, under = str(raised.value).split("\n")
+    assert message.startswith(sentence)
     assert shown == f"  {text}"
     assert under.rstrip() == f"  {carets or '^'}"
 

@@ -140,8 +140,8 @@ def test_every_field_of_rows_compares_with_what_rows_have_as_in_records(
         for predicate in predicates:
             for is_all in (False, True):
                 condition = Compared(FieldOperand(field), predicate, is_all)
-                said = rows.that_fulfil(condition).tolist()
-                assert said == list(map(condition.holds, records)), (field.name, predicate, is_all)
+                selected = rows.that_fulfil(condition).tolist()
+                assert selected == list(map(condition.holds, records)), (field.name, predicate, is_all)
 
 
 @examples(200)

@@ -67,10 +67,10 @@ def main() -> int:
 
 
 def work(plan: Plan, queue: SimpleQueue[Tally]) -> None:
-    def told(number: int, case: Case, found: Found) -> None:
+    def report(number: int, case: Case, found: Found) -> None:
         print(f"case {number}: {found.check}: {found.kind} -> {write_down(plan, number, case, found)}", flush=True)
 
-    queue.put(run_campaign(plan, told))
+    queue.put(run_campaign(plan, report))
 
 
 def print_table(tally: Tally, seconds: float) -> None:

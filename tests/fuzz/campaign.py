@@ -203,7 +203,7 @@ def real_talks(captures: Iterable[Path]) -> list[Talk]:
         return [talk for path in captures if (talk := real(path, folder)).packets]
 
 
-def run_campaign(plan: Plan, told: Callable[[int, Case, Found], None]) -> Tally:
+def run_campaign(plan: Plan, report: Callable[[int, Case, Found], None]) -> Tally:
     """Run the cases of a plan; call `told` with the first fault of each kind."""
     talks = real_talks(plan.captures)
     tally = Tally()
@@ -225,7 +225,7 @@ def run_campaign(plan: Plan, told: Callable[[int, Case, Found], None]) -> Tally:
                 continue
             tally.faults[found.check, found.kind] += 1
             if tally.faults[found.check, found.kind] == 1:
-                told(number, case, found)
+                report(number, case, found)
     return tally
 
 

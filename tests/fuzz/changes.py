@@ -215,7 +215,7 @@ def kept_alive(segments: Segments, random: Random) -> Segments:
     return result
 
 
-def said_again(segments: Segments, random: Random) -> Segments:
+def repeated(segments: Segments, random: Random) -> Segments:
     """Repeat everything: the same ports some time later, from the same sequence numbers or from others."""
     later = random.choice((0, SECOND, 100 * SECOND))
     shift = random.choice((0, 0, 1, 70_000, 2**31))
@@ -434,7 +434,7 @@ SEGMENT_CHANGES: dict[str, Callable[[Segments, Random], Segments]] = {
     "flagged": flagged,
     "acknowledged": acknowledged,
     "kept alive": kept_alive,
-    "said again": said_again,
+    "said again": repeated,
     "retimed": retimed,
     **{name: of_a_stream(change) for name, change in STREAM_CHANGES.items()},
 }
@@ -500,9 +500,9 @@ def damaged(octets: bytes, random: Random, within: int = 1 << 62) -> bytes:
 
 def octets_cut(packets: Packets, random: Random) -> Packets:
     """Cut packets by a snap length that includes headers, or without recording the original length."""
-    limit, said = random.choice((0, 10, 20, 34, 40, 54, 66, 96)), random.random() < 0.7
+    limit, is_announced = random.choice((0, 10, 20, 34, 40, 54, 66, 96)), random.random() < 0.7
     return [
-        replace(packet, octets=packet.octets[:limit], original=packet.wire_length if said else None)
+        replace(packet, octets=packet.octets[:limit], original=packet.wire_length if is_announced else None)
         for packet in packets
     ]
 

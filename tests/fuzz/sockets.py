@@ -23,12 +23,12 @@ def serves_among_hostile(streams: Sequence[bytes], random: Random) -> None:
     """Serve an honest peer with a socket of some type, while hostile peers send these streams, damaged or not."""
     socket_type = random.choice(sorted(PARTNERS))
     behind_handshake = [hello(PARTNERS[socket_type]) + octets[random.choice((0, 64, 100)) :] for octets in streams]
-    said = [damaged(octets, random) for octets in (*streams, *behind_handshake) for _ in range(5)]
-    said += [*streams, *behind_handshake, b"", random.randbytes(100)]
+    sent = [damaged(octets, random) for octets in (*streams, *behind_handshake) for _ in range(5)]
+    sent += [*streams, *behind_handshake, b"", random.randbytes(100)]
     seed = random.getrandbits(32)
     for _ in range(TRIES):
         with suppress(zmq.Again, TimeoutError):
-            served = serve_among_hostile_peers(socket_type, seed, messages=2, limit=SERVED_WITHIN, streams=said)
+            served = serve_among_hostile_peers(socket_type, seed, messages=2, limit=SERVED_WITHIN, streams=sent)
             break
     else:
         raise Fault(f"the honest peer of a {socket_type} is not served")

@@ -130,10 +130,10 @@ def lines(draw: Draw) -> Talk:
     parts = draw(st.integers(1, 2))
     streams = []
     for socket_type in types:
-        said = draw(st.lists(st.lists(LINES, min_size=1, max_size=parts), max_size=20))
+        chosen = draw(st.lists(st.lists(LINES, min_size=1, max_size=parts), max_size=20))
         frames = [
             build_frame(framing, body, more=place < len(bodies))
-            for bodies in said
+            for bodies in chosen
             for place, body in enumerate(bodies, 1)
         ]
         streams.append(greeting(socket_type) + b"".join(frames))
@@ -154,7 +154,7 @@ OF_OUR_OWN: dict[str, st.SearchStrategy[Talk]] = {
     "lines": lines(),
     "under way": under_way().map(lambda packets: _talk("under way", packets)),
     "payloads": payload_talks().map(lambda packets: _talk("payloads", packets)),
-    "logins": LOGINS.map(lambda said: _talk("logins", between(("DEALER", "ROUTER"), *said), honest=True)),
+    "logins": LOGINS.map(lambda chosen: _talk("logins", between(("DEALER", "ROUTER"), *chosen), honest=True)),
     "zws": zws_connections().map(lambda packets: _talk("zws", packets)),
 }
 

@@ -14,14 +14,14 @@ TIMED = {"cost"}
 
 
 def test_the_properties_hold_for_any_change_of_captures() -> None:
-    told: list[tuple[int, Found]] = []
+    reported: list[tuple[int, Found]] = []
 
-    def tell(number: int, case: Case, found: Found) -> None:
-        told.append((number, found))
+    def report(number: int, case: Case, found: Found) -> None:
+        reported.append((number, found))
 
     captures = tuple(CAPTURE_FILES)
     checks = tuple(check for check in CHECKS if check.name not in TIMED)
-    tally = run_campaign(Plan(13, captures, checks, cases=CASES), tell)
-    assert told == []
+    tally = run_campaign(Plan(13, captures, checks, cases=CASES), report)
+    assert reported == []
     assert tally.cases == CASES
     assert all(tally.checks[check.name] for check in checks)

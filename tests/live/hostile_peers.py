@@ -248,7 +248,7 @@ async def _coming_and_going(draw: Draw, hello: bytes) -> Attack:
     raise ConnectionError
 
 
-def _said(octets: bytes) -> Callable[[Draw, bytes], Attack]:
+def _recorded(octets: bytes) -> Callable[[Draw, bytes], Attack]:
     """Send recorded octets, whole or in small pieces."""
 
     async def attack(draw: Draw, hello: bytes) -> Attack:
@@ -278,7 +278,7 @@ async def _attack(port: int, socket_type: str, hostile: int, seed: int) -> None:
     """Run all hostile peers, in a process of their own, until standard input ends. Its first line contains streams
     to send. Prints the number of connections."""
     count = itertools.count()
-    attacks = [*ATTACKS, *(_said(bytes.fromhex(octets)) for octets in json.loads(sys.stdin.readline()))]
+    attacks = [*ATTACKS, *(_recorded(bytes.fromhex(octets)) for octets in json.loads(sys.stdin.readline()))]
     attackers = [
         _one(port, socket_type, random.Random(seed * 1000 + number), count, attacks) for number in range(hostile)
     ]

@@ -24,8 +24,8 @@ class Step(NamedTuple):
 
     def __repr__(self) -> str:
         """Without most of large octets, which no report of a failure has room for."""
-        said = f"{self.octets[:200]!r} ({len(self.octets)} octets)"
-        return f"Step({self.connection}, {self.what!r}, {said}, by_us={self.by_us}, pause={self.pause})"
+        shown = f"{self.octets[:200]!r} ({len(self.octets)} octets)"
+        return f"Step({self.connection}, {self.what!r}, {shown}, by_us={self.by_us}, pause={self.pause})"
 
 
 class Packets:

@@ -92,7 +92,7 @@ def assert_shown_as_read(steps: Sequence[Step], advance: Callable[[], bool], lin
 
 
 @st.composite
-def said(draw: Draw, connection: int) -> tuple[list[Step], list[Step]]:
+def drawn_steps(draw: Draw, connection: int) -> tuple[list[Step], list[Step]]:
     """Draw the steps of both sides of a connection: valid, damaged, or with large messages."""
     kind = draw(st.sampled_from(["valid", "damaged", "large"]))
     if kind == "valid":
@@ -119,7 +119,7 @@ def scripts(draw: Draw) -> list[Step]:
     steps: list[Step] = []
     for connection in range(draw(st.integers(1, 3))):
         steps.append(Step(connection, "open", by_us=draw(st.booleans())))
-        ours, theirs = draw(said(connection))
+        ours, theirs = draw(drawn_steps(connection))
         parts += ours, theirs
         what = draw(st.sampled_from(["closed", "reset", None]))
         ends.append(what and Step(connection, what, by_us=draw(st.booleans())))
@@ -142,8 +142,8 @@ def test_shown_as_read_however_packets_arrive_together(steps: list[Step], often:
 
 def steps_of(talk: Steps, client: int = CLIENT) -> list[Step]:
     """Return a conversation as the steps that its side `client` records."""
-    said = [Step(0, "sent" if side == client else "received", octets) for side, octets in talk]
-    return [Step(0, "open"), *said, Step(0, "closed")]
+    steps = [Step(0, "sent" if side == client else "received", octets) for side, octets in talk]
+    return [Step(0, "open"), *steps, Step(0, "closed")]
 
 
 def key_lines(text: str) -> list[KeyLine]:

@@ -79,10 +79,10 @@ def pieces_of(sent: list[Segment], size: int) -> tuple[int, ...]:
 
 def ahead_of(mine: list[Segment], others: list[Segment], size: int) -> int | None:
     """Count the octets, of the first `size`, that were sent before the other side sent more than a signature."""
-    heard = 0
+    received = 0
     for segment in others:
-        heard += len(segment.octets)
-        if heard > SIGNATURE_SIZE:
+        received += len(segment.octets)
+        if received > SIGNATURE_SIZE:
             return min(size, sum(len(each.octets) for each in mine if each.packet < segment.packet))
     return None
 

@@ -664,9 +664,9 @@ def test_there_must_be_a_program(key_log: pathlib.Path, tmp_path: pathlib.Path) 
     assert "plain: Exec format error" in refused(key_log, str(plain))
 
 
-@pytest.mark.parametrize(("bit", "said"), [(stat.S_ISUID, "is set-uid"), (stat.S_ISGID, "is set-gid")])
+@pytest.mark.parametrize(("bit", "cause"), [(stat.S_ISUID, "is set-uid"), (stat.S_ISGID, "is set-gid")])
 def test_programs_with_other_rights_take_no_preloaded_library(
-    key_log: pathlib.Path, tmp_path: pathlib.Path, bit: int, said: str
+    key_log: pathlib.Path, tmp_path: pathlib.Path, bit: int, cause: str
 ) -> None:
     program = tmp_path / "program"
     shutil.copy("/bin/true", program)
@@ -675,7 +675,7 @@ def test_programs_with_other_rights_take_no_preloaded_library(
     script.write_text(f"#!{program}\n")
     script.chmod(0o755)
     for named in (program, script):
-        assert f"{program}: it {said}; the loader of the system ignores LD_PRELOAD" in refused(key_log, str(named))
+        assert f"{program}: it {cause}; the loader of the system ignores LD_PRELOAD" in refused(key_log, str(named))
     assert not key_log.exists()
 
 
@@ -730,9 +730,9 @@ def test_a_cache_that_others_write_to_is_refused(
     for each in (folder, cache, tmp_path / "home"):
         for mode in (0o770, 0o707):
             each.chmod(mode)
-            said = refused(key_log)
-            assert said.startswith(f"{each}: other users can write there")
-            assert f"chmod go-w {each} and delete what is in {folder}," in said
+            cause = refused(key_log)
+            assert cause.startswith(f"{each}: other users can write there")
+            assert f"chmod go-w {each} and delete what is in {folder}," in cause
         each.chmod(0o700)
     folder.chmod(0o1777)
     assert "other users can write there" in refused(key_log)

@@ -114,9 +114,9 @@ def test_without_credentials(mechanism: str) -> None:
 
 
 def test_a_subscriber_sends_its_subscriptions_to_no_other_peer() -> None:
-    heard: list[object] = []
-    find("XPUB", report=lambda remote, what: heard.append(what))
-    assert not [what for what in heard if isinstance(what, Subscription)]
+    received: list[object] = []
+    find("XPUB", report=lambda remote, what: received.append(what))
+    assert not [what for what in received if isinstance(what, Subscription)]
 
 
 def test_no_type_fits_where_all_are_tried() -> None:

@@ -95,7 +95,7 @@ def test_messages_of_unmodified_programs_are_read_in_clear(recorded: str, tmp_pa
     message = next(each for each in records if each["record"] == "message")
     assert [base64.b64decode(body) for body in message["bodies"]] == [b"weather", b"rain", bytes(300)]
     assert (message["decrypted"], message["topic"], message["socket_type"]) == (True, "weather", "XPUB")
-    told = {each["name"]: each for each in records if each["record"] == "command"}
-    assert told["SUBSCRIBE"]["topic"] == "weather"
-    assert told["INITIATE"]["client_longterm_key"] == CLIENT_PUBLIC.decode()
+    by_name = {each["name"]: each for each in records if each["record"] == "command"}
+    assert by_name["SUBSCRIBE"]["topic"] == "weather"
+    assert by_name["INITIATE"]["client_longterm_key"] == CLIENT_PUBLIC.decode()
     assert not [each for each in records if each["record"] == "finding" and each["severity"] in ("warn", "error")]

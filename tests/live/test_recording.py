@@ -36,9 +36,9 @@ def recorded(
     return [(IPv6 if ipv6 else IP)(octets) for octets in packets.octets]
 
 
-def say(sayings: list[tuple[bool, bytes]]) -> Callable[[RecordedConnection], None]:
+def exchange(steps: list[tuple[bool, bytes]]) -> Callable[[RecordedConnection], None]:
     def act(connection: RecordedConnection) -> None:
-        for by_us, octets in sayings:
+        for by_us, octets in steps:
             (connection.sent if by_us else connection.received)(octets, NOW)
         connection.closed(True, False, NOW)
 
@@ -51,8 +51,8 @@ def flags(packets: list[Any]) -> list[tuple[int, str]]:
 
 @given(SAYINGS, st.booleans())
 @example([(True, b"\0"), (True, b"\0\0\0\0\0"), (False, b"\xff\xff"), (True, LARGE)], True)
-def test_every_length_and_checksum_is_that_of_scapy(sayings: list[tuple[bool, bytes]], ipv6: bool) -> None:
-    for packet in recorded(say(sayings), ipv6=ipv6):
+def test_every_length_and_checksum_is_that_of_scapy(steps: list[tuple[bool, bytes]], ipv6: bool) -> None:
+    for packet in recorded(exchange(steps), ipv6=ipv6):
         octets = bytes(packet)
         del packet[TCP].chksum
         if ipv6:
@@ -65,11 +65,11 @@ def test_every_length_and_checksum_is_that_of_scapy(sayings: list[tuple[bool, by
 @given(SAYINGS, st.booleans(), st.booleans(), st.sampled_from([0, 1, 5, 70_000]))
 @example([(True, LARGE), (False, LARGE)], False, True, 5)
 def test_streams_are_whole_and_acknowledged(
-    sayings: list[tuple[bool, bytes]], ipv6: bool, by_us: bool, before_wrap: int
+    steps: list[tuple[bool, bytes]], ipv6: bool, by_us: bool, before_wrap: int
 ) -> None:
     """The octets of each side have consecutive sequence numbers, which wrap, and are all acknowledged."""
     time = CLOCK_WRAPS - before_wrap * SEQUENCE_CLOCK
-    packets = recorded(say(sayings), ipv6=ipv6, by_us=by_us, time=time)
+    packets = recorded(exchange(steps), ipv6=ipv6, by_us=by_us, time=time)
     first = -before_wrap % MODULUS
     following = dict.fromkeys((HERE[1], THERE[1]), first)
     streams = {HERE[1]: b"", THERE[1]: b""}
@@ -81,8 +81,8 @@ def test_streams_are_whole_and_acknowledged(
         payload = bytes(tcp.payload)
         streams[tcp.sport] += payload
         following[tcp.sport] = (tcp.seq + len(payload) + ("S" in tcp.flags) + ("F" in tcp.flags)) % MODULUS
-    assert streams[HERE[1]] == b"".join(octets for is_ours, octets in sayings if is_ours)
-    assert streams[THERE[1]] == b"".join(octets for is_ours, octets in sayings if not is_ours)
+    assert streams[HERE[1]] == b"".join(octets for is_ours, octets in steps if is_ours)
+    assert streams[THERE[1]] == b"".join(octets for is_ours, octets in steps if not is_ours)
     acknowledged = {packet[TCP].dport: packet[TCP].ack for packet in packets}
     assert acknowledged == following
 

@@ -357,11 +357,11 @@ def test_closing_does_not_wait_for_peers_that_take_nothing() -> None:
 def test_a_subscriber_that_reads_nothing_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """The publisher waits for it once, then drops and reports its messages, and serves all others."""
     monkeypatch.setattr(outbox, "SEND_TIMEOUT", 0.2)
-    told: list[object] = []
+    reported: list[object] = []
 
     async def work() -> None:
         async with (
-            bind("tcp://:0", "PUB", report=lambda remote, what: told.append(what)) as ours,
+            bind("tcp://:0", "PUB", report=lambda remote, what: reported.append(what)) as ours,
             stranger(ours, "SUB") as stuck,
             connect(str(ours.endpoint), "SUB") as other,
         ):
@@ -376,7 +376,7 @@ def test_a_subscriber_that_reads_nothing_does_not_stop_the_others(monkeypatch: p
                 pass
 
     run(work)
-    dropped = [what for what in told if isinstance(what, Dropped)]
+    dropped = [what for what in reported if isinstance(what, Dropped)]
     assert 0 < len(dropped) <= 12
     assert {what.parts[0] for what in dropped} == {b"big"}
     assert "does not read" in dropped[0].reason
@@ -509,11 +509,11 @@ def test_subscriptions_of_all_together_are_bounded(monkeypatch: pytest.MonkeyPat
             assert await honest.receive() == [b"news"]
 
     run(work)
-    told = {str(end) for end in ends.values() if isinstance(end, Violation)}
+    reported = {str(end) for end in ends.values() if isinstance(end, Violation)}
     assert all(
-        "all connections together hold more than 1 MiB" in each and "this one holds most" in each for each in told
+        "all connections together hold more than 1 MiB" in each and "this one holds most" in each for each in reported
     )
-    assert 1 <= len(told) <= 2
+    assert 1 <= len(reported) <= 2
 
 
 def test_messages_under_way_are_bounded_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -578,7 +578,7 @@ def test_a_full_socket_closes_an_unneeded_connection(greets: bool, monkeypatch: 
     ends: list[tuple[str, object]] = []
     turned_away = "rejected: 8 connections are open, and none was silent for 3600 s"
 
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [str(what) for _, what in ends if isinstance(what, PeerError)]
 
     async def work() -> None:
@@ -598,7 +598,7 @@ def test_a_full_socket_closes_an_unneeded_connection(greets: bool, monkeypatch: 
                 await asyncio.sleep(0.01)
             newcomer = await stack.enter_async_context(connect(str(ours.endpoint), "PUSH"))
             async with asyncio.timeout(20):
-                while greets and turned_away not in told():
+                while greets and turned_away not in reported():
                     await asyncio.sleep(0.01)
                 monkeypatch.setattr(connection_pool, "MIN_IDLE", 0.3)
                 while newcomer.connected == 0:
@@ -616,11 +616,11 @@ def test_a_full_socket_closes_an_unneeded_connection(greets: bool, monkeypatch: 
     assert (
         sum(
             "closed to make room for another connection: 8 were open, and this one" in each and why in each
-            for each in told()
+            for each in reported()
         )
         == 1
     )
-    assert (turned_away in told()) is greets
+    assert (turned_away in reported()) is greets
 
 
 def test_a_puller_that_reads_nothing_does_not_stop_the_others() -> None:

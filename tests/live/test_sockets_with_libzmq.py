@@ -246,18 +246,18 @@ def test_heartbeats(libzmq: Libzmq, mechanism: str) -> None:
     """libzmq answers our PINGs, and we answer its PINGs: otherwise one side would close."""
     options = {"heartbeat_ivl": 50, "heartbeat_timeout": 200, "heartbeat_ttl": 200}
     other = libzmq.socket("PAIR", mechanism, server=True, **options)
-    heard: list[object] = []
+    received: list[object] = []
 
     async def talk() -> None:
-        options = {"heartbeat": Heartbeat(0.03, 0.2, 0.2), "report": lambda remote, what: heard.append(what)}
+        options = {"heartbeat": Heartbeat(0.03, 0.2, 0.2), "report": lambda remote, what: received.append(what)}
         options["security"] = SECURITY[mechanism][0]
         async with connected(other, "PAIR", we_bind=False, **options) as socket:
             await asyncio.sleep(0.6)
             await ask_them(socket, other, [b"still there"])
 
     asyncio.run(talk())
-    assert heard.count(Pong(b"")) >= 3
-    assert not [what for what in heard if isinstance(what, PeerError)]
+    assert received.count(Pong(b"")) >= 3
+    assert not [what for what in received if isinstance(what, PeerError)]
 
 
 def test_a_silent_peer_is_left(libzmq: Libzmq) -> None:
@@ -319,32 +319,32 @@ def test_we_refuse_a_wrong_password(libzmq: Libzmq) -> None:
     """Our server sends libzmq the reason, as libzmq's own servers do."""
     other = libzmq.socket("REQ", "PLAIN", plain_password=b"wrong")
     monitor = libzmq.monitor(other, zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
-    heard: list[object] = []
+    received: list[object] = []
 
     async def listen() -> None:
-        options = {"security": SECURITY["PLAIN"][1], "report": lambda remote, what: heard.append(what)}
+        options = {"security": SECURITY["PLAIN"][1], "report": lambda remote, what: received.append(what)}
         async with asyncio.timeout(PATIENCE), bind("tcp://:0", "REP", **options) as ours:
             other.connect(str(ours.endpoint))
             await asyncio.to_thread(monitor.recv_multipart)
 
     asyncio.run(listen())
-    assert isinstance(heard[0], Refused)
-    assert str(heard[0]) == "the login of 'admin' was refused"
+    assert isinstance(received[0], Refused)
+    assert str(received[0]) == "the login of 'admin' was refused"
 
 
 def test_a_request_without_delimiter_is_reported(libzmq: Libzmq) -> None:
     """libzmq drops these silently, and users search for their requests for hours."""
     other = libzmq.socket("DEALER")
-    heard: list[object] = []
+    received: list[object] = []
 
     async def listen() -> None:
-        async with connected(other, "REP", we_bind=True, report=lambda remote, what: heard.append(what)) as ours:
+        async with connected(other, "REP", we_bind=True, report=lambda remote, what: received.append(what)) as ours:
             await handed(other, [b"no delimiter"])
             await handed(other, [b"", b"with one"])
             assert await ours.receive() == [b"with one"]
 
     asyncio.run(listen())
-    assert [what.parts for what in heard if isinstance(what, Dropped)] == [[b"no delimiter"]]
+    assert [what.parts for what in received if isinstance(what, Dropped)] == [[b"no delimiter"]]
 
 
 def test_a_slow_taker_makes_the_sender_wait(libzmq: Libzmq) -> None:

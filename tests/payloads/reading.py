@@ -39,7 +39,7 @@ def dissected(
     return read(payload, message, reader_of(payload, message, about, trees=trees))
 
 
-def said_in(made: Dissected) -> tuple[Any, ...]:
+def result_of(made: Dissected) -> tuple[Any, ...]:
     """Return the result of a dissector without a field tree; numbers as texts, because 1 equals True and NaN does
     not equal itself."""
     return made.protocol, made.summary, repr(made.fields), list(made.findings), list(made.sources), list(made.secrets)

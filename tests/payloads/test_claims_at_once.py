@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.payloads.reading import ABOUT, said_in
+from tests.payloads.reading import ABOUT, result_of
 from zmtpscope.payloads.dissected import Message
 from zmtpscope.payloads.registry import Registry
 from zmtpscope.payloads.shapes import Candidates
@@ -93,7 +93,7 @@ def test_the_dissector_asked_at_once_is_the_one_that_would_claim(bodies: list[by
     quick, careful = SidePayloads(Registry(), []), SidePayloads(Registry(), [])
     for body in bodies:
         message = Message([body], 0, None)
-        said = careful.dissect(message, ABOUT, [2])
+        result = careful.dissect(message, ABOUT, [2])
         made = quick.dissect_at_once(candidates_of(quick, body), body, len(body)) or quick.dissect(message, ABOUT, [2])
-        assert (made and said_in(made)) == (said and said_in(said))
+        assert (made and result_of(made)) == (result and result_of(result))
     assert known(quick) == known(careful)

@@ -336,8 +336,8 @@ def test_what_messages_of_a_side_become_stays_in_proportion_to_them(packer: Pack
     assert sizes[:15] == [1 << 20] * 15
     if times > UNPACKED_PER_OCTET:
         assert sum(sizes) < UNPACKED_AT_FIRST + UNPACKED_PER_OCTET * 200 * len(packed) + (1 << 20)
-        said = {each.summary for each in made if "size" not in (each.fields or {})}
-        (summary,) = said
+        summaries = {each.summary for each in made if "size" not in (each.fields or {})}
+        (summary,) = summaries
         assert "not decompressed: the messages of this side expand to more than 100 times their size" in summary
     else:
         assert sizes == [1 << 20] * 200

@@ -82,7 +82,7 @@ def door(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Any]], Registry]:
     return install
 
 
-class Told:
+class Output:
     """The complete output, in every format, for a PUSH that sends `bodies`."""
 
     def __init__(self, payloads: Registry, folder: pathlib.Path, bodies: Bodies = BODIES) -> None:
@@ -228,9 +228,9 @@ LIMITED: dict[str, tuple[Dissect, str]] = {
 def test_limits_hold(what: str, door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path) -> None:
     """Endless or bottomless results are read up to the limits."""
     dissect, id_ = LIMITED[what]
-    told = Told(door(that(dissect)), tmp_path)
-    assert id_ in told.findings
-    assert all(record["bodies_kept"] == "full" for record in told.messages)
+    output = Output(door(that(dissect)), tmp_path)
+    assert id_ in output.findings
+    assert all(record["bodies_kept"] == "full" for record in output.messages)
 
 
 class Broken(Exception):
@@ -291,12 +291,12 @@ FAILING: dict[str, Dissect] = {
 def test_failures_are_reported_with_the_octets(
     what: str, door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path
 ) -> None:
-    told = Told(door(that(FAILING[what])), tmp_path)
-    assert told.findings.count("PAYLOAD-01") == len(BODIES)
-    assert told.quiet["warn", "PAYLOAD-01"] == len(BODIES)
-    assert [record["payload"] for record in told.messages] == [None] * len(BODIES)
-    assert all(record["bodies_kept"] == "full" for record in told.messages)
-    texts = [record["text"] for record in told.records if record["record"] == "finding"]
+    output = Output(door(that(FAILING[what])), tmp_path)
+    assert output.findings.count("PAYLOAD-01") == len(BODIES)
+    assert output.quiet["warn", "PAYLOAD-01"] == len(BODIES)
+    assert [record["payload"] for record in output.messages] == [None] * len(BODIES)
+    assert all(record["bodies_kept"] == "full" for record in output.messages)
+    texts = [record["text"] for record in output.records if record["record"] == "finding"]
     assert max(map(len, texts)) < 1000
 
 
@@ -393,10 +393,10 @@ CARELESS: dict[str, Dissect] = {
 def test_careless_dissectors_are_reported(
     what: str, door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path
 ) -> None:
-    told = Told(door(that(CARELESS[what])), tmp_path)
-    assert len(told.messages) == len(BODIES)
-    assert all(record["bodies_kept"] == "full" for record in told.messages)
-    assert all(record["payload"] is not None for record in told.messages) or "PAYLOAD-01" in told.findings
+    output = Output(door(that(CARELESS[what])), tmp_path)
+    assert len(output.messages) == len(BODIES)
+    assert all(record["bodies_kept"] == "full" for record in output.messages)
+    assert all(record["payload"] is not None for record in output.messages) or "PAYLOAD-01" in output.findings
 
 
 @pytest.mark.parametrize("at_once", [False, True])
@@ -409,20 +409,20 @@ def test_a_name_may_be_a_member_of_an_enum(
     members: dict[str, Any] = {"name": Protocol.MINE, "dissect": lambda self, message, reader: "said"}
     if at_once:
         members["at_once"] = lambda self, octets: ("said", None)
-    told = Told(door(type("Named", (Other,), members)), tmp_path)
-    assert {(record["payload"]["protocol"], record["payload"]["summary"]) for record in told.messages} == {
+    output = Output(door(type("Named", (Other,), members)), tmp_path)
+    assert {(record["payload"]["protocol"], record["payload"]["summary"]) for record in output.messages} == {
         ("other", "said")
     }
-    assert "other said" in told.text
-    made = [each for batch in told.batches for run in batch.messages for each in run.payloads or ()]
+    assert "other said" in output.text
+    made = [each for batch in output.batches for run in batch.messages for each in run.payloads or ()]
     assert {type(each.protocol) for each in made if each is not None} == {str}
 
 
 def test_odd_values_are_what_every_output_can_hold(
     door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path
 ) -> None:
-    told = Told(door(that(gives_odd_numbers)), tmp_path)
-    fields = told.messages[0]["payload"]["fields"]
+    output = Output(door(that(gives_odd_numbers)), tmp_path)
+    fields = output.messages[0]["payload"]["fields"]
     odd = ["NaN", "Infinity", hex(2**100), hex(-(2**63) - 1), "/w==", True, None, "\\ud800\x1b"]
     assert fields == {
         "a": odd,
@@ -443,16 +443,16 @@ def password_then(dissect: Dissect) -> Dissect:
 def test_a_password_stays_hidden_where_the_dissector_fails_behind_it(
     what: str, door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path
 ) -> None:
-    told = Told(door(that(password_then(FAILING[what]))), tmp_path)
-    assert "PAYLOAD-01" in told.findings
-    assert "hunter2" not in told.text
-    assert "68 75 6e" not in told.text
-    assert "aHVudGVyMi" not in json.dumps(told.records)
+    output = Output(door(that(password_then(FAILING[what]))), tmp_path)
+    assert "PAYLOAD-01" in output.findings
+    assert "hunter2" not in output.text
+    assert "68 75 6e" not in output.text
+    assert "aHVudGVyMi" not in json.dumps(output.records)
 
 
 def test_a_password_in_no_frame_stars_no_other(door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path) -> None:
-    told = Told(door(that(goes_far)), tmp_path)
-    assert "hunter2" in told.text
+    output = Output(door(that(goes_far)), tmp_path)
+    assert "hunter2" in output.text
 
 
 CLAIMS: dict[str, Callable[[], Any]] = {
@@ -467,8 +467,8 @@ CLAIMS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("what", CLAIMS)
 def test_a_claim_that_is_none_is_a_no(what: str, door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path) -> None:
     kind = type("That", (Other,), {"claim": lambda self, message, about: CLAIMS[what]()})
-    told = Told(door(kind), tmp_path)
-    assert [record["payload"] for record in told.messages] == [None] * len(BODIES)
+    output = Output(door(kind), tmp_path)
+    assert [record["payload"] for record in output.messages] == [None] * len(BODIES)
 
 
 def test_a_dissector_that_wants_all_messages_gets_all(
@@ -485,8 +485,8 @@ def test_a_dissector_that_wants_all_messages_gets_all(
             asked.append(message)
             return Claim.NO
 
-    told = Told(door(Wanting), tmp_path, ((b"a",),) * 300)
-    assert [record["payload"] for record in told.messages] == [None] * 300
+    output = Output(door(Wanting), tmp_path, ((b"a",),) * 300)
+    assert [record["payload"] for record in output.messages] == [None] * 300
     assert asked
 
 
@@ -509,8 +509,8 @@ def test_an_unfit_dissector_is_left_out_with_a_reason(
     what: str, door: Callable[[type[Any]], Registry], tmp_path: pathlib.Path
 ) -> None:
     payloads = door(type("Unfit", (Other,), UNFIT[what]))
-    told = Told(payloads, tmp_path)
-    assert [record["payload"] for record in told.messages] == [None] * len(BODIES)
+    output = Output(payloads, tmp_path)
+    assert [record["payload"] for record in output.messages] == [None] * len(BODIES)
     (problem,) = payloads.problems
     assert "other" in problem
 

@@ -236,9 +236,9 @@ def test_a_plugin_that_fails_is_reported_and_the_octets_are_shown(
 ) -> None:
     install_broken(tmp_path, BROKEN + code, monkeypatch)
     found = records(capture)
-    told = [each for each in found if each.get("id") == id]
-    assert len(told) == 5
-    assert text in told[-1]["text"].replace("\x1b", "\\x1b")
+    notes = [each for each in found if each.get("id") == id]
+    assert len(notes) == 5
+    assert text in notes[-1]["text"].replace("\x1b", "\\x1b")
     assert [each["bodies"] for each in found if each["record"] == "message"] == bodies
     printed = run("read", "-V", "-x", capture)
     assert (printed.returncode, printed.stderr) == (0, b"")
@@ -285,12 +285,12 @@ def test_a_plugin_that_cannot_be_used_is_reported_once(
 ) -> None:
     before = run("read", capture).stdout
     install_broken(tmp_path, code, monkeypatch)
-    said = f"zmtpscope: the payload dissector broken cannot be used: {problem}\n"
+    error = f"zmtpscope: the payload dissector broken cannot be used: {problem}\n"
     read = run("read", capture)
-    assert (read.returncode, read.stdout, read.stderr.decode()) == (0, before, said)
+    assert (read.returncode, read.stdout, read.stderr.decode()) == (0, before, error)
     export = run("export", "-o", str(tmp_path / "out"), capture)
     assert export.returncode == 0
-    assert export.stderr.decode().startswith(said)
+    assert export.stderr.decode().startswith(error)
     named = run("read", "-d", "conn==1,zmtp:broken/x", capture)
-    assert (named.returncode, named.stderr.decode()) == (0, said)
+    assert (named.returncode, named.stderr.decode()) == (0, error)
     assert run("read", "--payload", "off", capture).stderr == b""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.payloads.reading import START, assert_tiled, claimed, dissected, said_in
+from tests.payloads.reading import START, assert_tiled, claimed, dissected, result_of
 from tests.suites import examples
 from tests.twins import twins
 from zmtpscope.dissect.records.message_columns import LONGEST_JSON
@@ -94,11 +94,11 @@ def same(one: Any, other: Any) -> bool:
     return repr(one) == repr(other)
 
 
-def said(value: Any) -> list[Any]:
+def flattened(value: Any) -> list[Any]:
     if isinstance(value, dict):
-        return [each for key, inner in value.items() for each in [key, *said(inner)]]
+        return [each for key, inner in value.items() for each in [key, *flattened(inner)]]
     if isinstance(value, list):
-        return [each for inner in value for each in said(inner)]
+        return [each for inner in value for each in flattened(inner)]
     return [shown(value)]
 
 
@@ -174,12 +174,12 @@ def test_reading_octets_alone_equals_reading_the_message(octets: bytes) -> None:
     careful = dissected(JsonPayload, octets)
     fields = None if careful.fields is None else orjson.dumps(careful.fields).decode()
     found = [ordinary(octets) for ordinary in twins("zmtpscope.payloads.json.ordinary")]
-    assert all((told is None) == (found[0] is None) for told in found)
-    for told in found:
-        if told is not None:
+    assert all((result is None) == (found[0] is None) for result in found)
+    for result in found:
+        if result is not None:
             assert claimed(JsonPayload, octets) is Claim.MAYBE
-            assert same(told[1] or None, careful.fields or None)
-            assert said_in(json_payload.dissected(octets)) == said_in(careful)
+            assert same(result[1] or None, careful.fields or None)
+            assert result_of(json_payload.dissected(octets)) == result_of(careful)
             for summary_and_fields in twins("zmtpscope.payloads.json.summary_and_fields"):
                 assert summary_and_fields(octets) == (careful.summary, fields)
 
@@ -203,7 +203,7 @@ def test_p6_values_of_the_tree(value: Any) -> None:
     made = dissected(JsonPayload, octets, trees=True)
     names = ("json.key", "json.string", "json.number", "json.literal")
     found = [leaf.value for leaf in assert_tiled(made, octets) if leaf.name in names]
-    assert found == said(expected(value))
+    assert found == flattened(expected(value))
 
 
 @given(octets=NEARLY | st.binary(max_size=40))

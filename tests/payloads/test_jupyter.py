@@ -187,20 +187,20 @@ def test_other_hashes() -> None:
 )
 def test_files_without_a_key_are_reported(octets: bytes) -> None:
     side = Jupyter(Settings(files={"wrong.json": octets}))
-    told = []
+    found = []
     for _ in range(2):
         now = Message(message("status", {}, key=KEY), 0, None)
-        told += [(each.id, each.detail) for each in read(side, now, reader_of(Jupyter, now)).findings]
-    assert told == [("PAYLOAD-04", "jupyter: wrong.json is not a connection file with a key")]
+        found += [(each.id, each.detail) for each in read(side, now, reader_of(Jupyter, now)).findings]
+    assert found == [("PAYLOAD-04", "jupyter: wrong.json is not a connection file with a key")]
 
 
 def test_unsigned_is_reported_once() -> None:
     side = Jupyter(KEYS)
-    told = []
+    found = []
     for _ in range(3):
         now = Message(message("status", {}), 0, None)
-        told += ids(read(side, now, reader_of(Jupyter, now)))
-    assert told == ["JUPYTER-02"]
+        found += ids(read(side, now, reader_of(Jupyter, now)))
+    assert found == ["JUPYTER-02"]
 
 
 def test_the_key_is_never_shown() -> None:

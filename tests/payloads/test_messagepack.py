@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from tests.payloads.headed import Pairs, as_fields, assert_sound
-from tests.payloads.reading import NOTHING, START, claimed, dissected, said_in
+from tests.payloads.reading import NOTHING, START, claimed, dissected, result_of
 from tests.zmtp.sides import MANY
 from zmtpscope.payloads.api import Claim
 from zmtpscope.payloads.headed import Headed
@@ -213,7 +213,7 @@ def test_the_quick_result_equals_the_full_one(octets: bytes) -> None:
         return
     read = dissected(MessagePack, octets)
     assert Headed.claims_at_once(MessagePack(NOTHING), octets)
-    assert said_in(made) == said_in(read)
+    assert result_of(made) == result_of(read)
 
 
 @given(st.dictionaries(st.text(max_size=3), st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5), max_size=3))

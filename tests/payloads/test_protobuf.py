@@ -344,18 +344,18 @@ def test_p6_the_tree_equals_the_fields(order: Any) -> None:
     body = order.SerializeToString()
     for settings in Settings(), shop():
         made = dissected(Protobuf, body, settings=settings, trees=True)
-        said = [(name, value) for name, value in values(made.nodes[0]) if name not in HIDDEN]
-        assert sorted(map(repr, said)) == sorted(map(repr, _said("", made.fields or {})))
+        shown_values = [(name, value) for name, value in values(made.nodes[0]) if name not in HIDDEN]
+        assert sorted(map(repr, shown_values)) == sorted(map(repr, _flattened("", made.fields or {})))
 
 
-def _said(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _flattened(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield name and value of all fields that are neither object nor array."""
     if isinstance(value, dict):
         for key, each in value.items():
-            yield from _said(key, each)
+            yield from _flattened(key, each)
     elif isinstance(value, list):
         for each in value:
-            yield from _said(name, each)
+            yield from _flattened(name, each)
     else:
         yield name, shown(value)
 
@@ -397,7 +397,7 @@ def test_mistakes_inside_of_what_was_declared(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "shown_values"),
     [
         (Settings("acme.Order"), "no descriptor set: add one with --payload-file protobuf=FILE"),
         (shop("acme.Oder"), "has no message acme.Oder; it has acme.Empty, acme.Numbers, acme.Order, "),
@@ -405,9 +405,9 @@ def test_mistakes_inside_of_what_was_declared(body: bytes) -> None:
         (Settings("acme.Order", {"a.desc": b""}), "a.desc is not a descriptor set: it declares no message"),
     ],
 )
-def test_a_name_that_cannot_be_found(settings: Settings, said: str) -> None:
+def test_a_name_that_cannot_be_found(settings: Settings, shown_values: str) -> None:
     made = dissected(Protobuf, b"\x08\x01", settings=settings)
-    assert said in made.summary
+    assert shown_values in made.summary
     assert [finding.id for finding in made.findings] == ["PAYLOAD-03"]
 
 

@@ -23,7 +23,7 @@ PUB = ABOUT._replace(socket_type="PUB")
 HASH = bytes(range(32))
 
 
-class Said(NamedTuple):
+class Result(NamedTuple):
     claim: Claim
     made: Dissected | None
 
@@ -32,20 +32,20 @@ class Said(NamedTuple):
         return [(each.id, each.detail) for each in self.made.findings] if self.made else []
 
 
-def side(messages: Iterable[tuple[bytes, ...]], trees: bool = False) -> list[Said]:
+def side(messages: Iterable[tuple[bytes, ...]], trees: bool = False) -> list[Result]:
     """Return the results for the messages of a side; claimed messages are read."""
     numbered = Numbered(Settings())
-    said = []
+    results = []
     for frames in messages:
         message = Message(frames, 1, frames[0])
         claim = claim_of(numbered, message, PUB)
         made = read(numbered, message, reader_of(Numbered, message, PUB, trees=trees)) if claim else None
-        said.append(Said(claim, made))
-    return said
+        results.append(Result(claim, made))
+    return results
 
 
 def findings(messages: Iterable[tuple[bytes, ...]]) -> list[tuple[str, str | None]]:
-    return [finding for said in side(messages) for finding in said.findings]
+    return [finding for result in side(messages) for finding in result.findings]
 
 
 def behind(topic: bytes, number: int, body: bytes = b"body") -> tuple[bytes, ...]:
@@ -88,10 +88,10 @@ def test_only_publishers_number_their_messages() -> None:
 
 def test_fields_of_bitcoind() -> None:
     """Messages contain hashes in the order of their printed form (zmqpublishnotifier.cpp reverses them)."""
-    (said,) = side([hashed(7)])
-    assert said.made is not None
-    assert said.made.summary == f"hashtx 7: {HASH.hex()}"
-    assert said.made.fields == {
+    (result,) = side([hashed(7)])
+    assert result.made is not None
+    assert result.made.summary == f"hashtx 7: {HASH.hex()}"
+    assert result.made.fields == {
         "kind": "bitcoind",
         "topic": "hashtx",
         "hash": HASH.hex(),
@@ -137,18 +137,18 @@ def test_topics_of_bitcoind_count_for_themselves() -> None:
 
 @pytest.mark.parametrize("number", [behind, cloned])
 def test_others_have_to_prove_it(number: type) -> None:
-    said = side(number(b"prices", count) for count in range(PROOF + 3))
-    assert [each.claim for each in said] == [Claim.NO] * PROOF + [Claim.YES] * 3
-    assert said[-1].made is not None
-    assert said[-1].made.fields["sequence"] == PROOF + 2
+    results = side(number(b"prices", count) for count in range(PROOF + 3))
+    assert [each.claim for each in results] == [Claim.NO] * PROOF + [Claim.YES] * 3
+    assert results[-1].made is not None
+    assert results[-1].made.fields["sequence"] == PROOF + 2
     broken = side(number(b"prices", count) for count in (0, 1, 2, 4, 5, 6, 8, 9, 10))
     assert {each.claim for each in broken} == {Claim.NO}
 
 
 def test_little_endian_numbers_in_front() -> None:
-    said = side((b"prices", count.to_bytes(8, "little"), b"v") for count in range(254, 260))
-    assert said[-1].made is not None
-    assert said[-1].made.fields["sequence"] == 259
+    results = side((b"prices", count.to_bytes(8, "little"), b"v") for count in range(254, 260))
+    assert results[-1].made is not None
+    assert results[-1].made.fields["sequence"] == 259
 
 
 def test_gaps_of_others() -> None:
@@ -168,8 +168,8 @@ def test_each_topic_may_count_for_itself() -> None:
 def test_numbers_may_count_all_topics() -> None:
     """The guide's Clone does this. A subscriber of a part gets only some numbers, which is no loss."""
     keys = [b"a", b"b", b"c", b"a", b"a", b"d", b"b"]
-    said = side(cloned(key, count) for count, key in enumerate(keys))
-    assert [each.claim for each in said] == [Claim.NO] * 3 + [Claim.YES] * 4
+    results = side(cloned(key, count) for count, key in enumerate(keys))
+    assert [each.claim for each in results] == [Claim.NO] * 3 + [Claim.YES] * 4
     more = [cloned(key, count) for count, key in enumerate(keys)] + [cloned(b"a", 20), cloned(b"HUGZ", 20)]
     assert findings(more) == []
     gap = side(more)[-2].made
@@ -203,7 +203,7 @@ def test_one_topic_in_a_row_proves_nothing_for_the_others() -> None:
 )
 def test_digits_and_constants_are_no_numbers(values: list[bytes]) -> None:
     for messages in ([(b"topic", b"text", value) for value in values], [(b"topic", value, b"") for value in values]):
-        assert {said.claim for said in side(messages)} == {Claim.NO}
+        assert {result.claim for result in side(messages)} == {Claim.NO}
 
 
 def test_topics_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,8 +215,8 @@ def test_topics_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_long_topics_have_no_sequence_number() -> None:
-    said = side(behind(b"t" * 256, count) for count in range(10))
-    assert {each.claim for each in said} == {Claim.NO}
+    results = side(behind(b"t" * 256, count) for count in range(10))
+    assert {each.claim for each in results} == {Claim.NO}
 
 
 def test_messages_that_the_user_assigns() -> None:
@@ -251,17 +251,17 @@ def streams(draw: st.DrawFn) -> list[tuple[bytes, ...]]:
 def test_for_any_input(messages: list[tuple[bytes, ...]]) -> None:
     """Nothing fails, leaves tile (P5), fields are leaves (P6), and all results follow from the messages (P1)."""
     with_trees, without = side(messages, trees=True), side(messages)
-    for frames, said, quick in zip(messages, with_trees, without, strict=True):
-        assert said.claim is quick.claim
-        if said.made is None or quick.made is None:
+    for frames, result, quick in zip(messages, with_trees, without, strict=True):
+        assert result.claim is quick.claim
+        if result.made is None or quick.made is None:
             continue
-        assert said.findings == quick.findings
-        assert (said.made.summary, said.made.fields) == (quick.made.summary, quick.made.fields)
-        assert all(id.startswith("SEQUENCE") for id, _ in said.findings)
-        for name, value in leaves_of(said.made, frames):
+        assert result.findings == quick.findings
+        assert (result.made.summary, result.made.fields) == (quick.made.summary, quick.made.fields)
+        assert all(id.startswith("SEQUENCE") for id, _ in result.findings)
+        for name, value in leaves_of(result.made, frames):
             field = name.removeprefix("sequence.")
-            assert field in ("body", "payload") or said.made.fields[field] == value
-        number = said.made.fields["sequence"].to_bytes(8, "little").rstrip(b"\0")
+            assert field in ("body", "payload") or result.made.fields[field] == value
+        number = result.made.fields["sequence"].to_bytes(8, "little").rstrip(b"\0")
         assert any(number in (frame.rstrip(b"\0"), frame[::-1].rstrip(b"\0")) for frame in frames[1:])
 
 
@@ -278,4 +278,4 @@ def test_gaps_match_the_numbers(numbers: list[int]) -> None:
 
 @given(st.lists(st.lists(st.binary(max_size=9) | st.text(max_size=9).map(str.encode), min_size=1), max_size=20))
 def test_other_traffic_is_left_alone(messages: list[list[bytes]]) -> None:
-    assert {said.claim for said in side(map(tuple, messages))} <= {Claim.NO}
+    assert {result.claim for result in side(map(tuple, messages))} <= {Claim.NO}

@@ -133,7 +133,7 @@ def test_a_command_in_front_of_pickles_hides_nothing_from_a_capture(size: int, o
     talk = connected("DEALER", "ROUTER")
     talk.send(0, message(b"I", PICKLED) + message(b"T", b"\0id", IMPORTING))
     found, _ = records(Capture(talk.packets, size), Options(payloads=Registry(only)))
-    told = [each["payload"]["protocol"] for each in found if each["record"] == "message"]
-    assert told == ["pickle", "pickle"]
+    protocols = [each["payload"]["protocol"] for each in found if each["record"] == "message"]
+    assert protocols == ["pickle", "pickle"]
     _, analyser = records(Capture(talk.packets, size), Options(payloads=Registry(only), records=False))
     assert analyser.summary.findings["warn", "PICKLE-01"] == 1

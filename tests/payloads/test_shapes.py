@@ -70,7 +70,7 @@ class Order(Payload):
         return "an order"
 
 
-def said(*kinds: type[Payload], bodies: list[bytes]) -> list[tuple[str, Any]]:
+def protocols_and_fields(*kinds: type[Payload], bodies: list[bytes]) -> list[tuple[str, Any]]:
     """Return protocol and fields of a publisher's messages under a topic, with these dissectors only."""
     talk = connected("PUB", "SUB")
     talk.send(0, b"".join(message(b"topic", body) for body in bodies))
@@ -83,10 +83,10 @@ BODIES = [b'{"a":1}', b'{"order":2}', b'{"a":3}']
 
 def test_all_dissectors_with_this_beginning_are_asked_if_octets_suffice_for_one() -> None:
     json = [("json", {"a": 1}), ("json", {"order": 2}), ("json", {"a": 3})]
-    assert said(JsonPayload, bodies=BODIES) == json
-    assert said(JsonPayload, Order, bodies=BODIES) == [json[0], ("order", None), json[2]]
+    assert protocols_and_fields(JsonPayload, bodies=BODIES) == json
+    assert protocols_and_fields(JsonPayload, Order, bodies=BODIES) == [json[0], ("order", None), json[2]]
     anything = type("Anything", (Order,), {"begins": None})
-    assert said(JsonPayload, anything, bodies=BODIES) == [json[0], ("order", None), json[2]]
+    assert protocols_and_fields(JsonPayload, anything, bodies=BODIES) == [json[0], ("order", None), json[2]]
 
 
 def test_a_quick_result_fits_every_output() -> None:
@@ -94,7 +94,7 @@ def test_a_quick_result_fits_every_output() -> None:
         def at_once(self, octets: bytes) -> tuple[str, Any] | None:
             return "odd\ud800", {"n": 2**70, 7: float("nan")}
 
-    assert said(Odd, bodies=[b"{}"]) == [("json", {"n": hex(2**70), "7": "NaN"})]
+    assert protocols_and_fields(Odd, bodies=[b"{}"]) == [("json", {"n": hex(2**70), "7": "NaN"})]
 
 
 def test_a_dissector_that_fails_at_once_is_asked_as_usual() -> None:
@@ -102,4 +102,4 @@ def test_a_dissector_that_fails_at_once_is_asked_as_usual() -> None:
         def at_once(self, octets: bytes) -> tuple[str, Any] | None:
             raise ValueError
 
-    assert said(Failing, bodies=BODIES[:1]) == [("json", {"a": 1})]
+    assert protocols_and_fields(Failing, bodies=BODIES[:1]) == [("json", {"a": 1})]

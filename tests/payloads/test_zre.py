@@ -65,12 +65,12 @@ def test_vector(vector: Vector) -> None:
     for leaf, entry in zip(found, wanted, strict=True):
         assert entry[3] in (leaf.value, octets[leaf.start : leaf.start + leaf.length].hex())
     errors = [(each["id"], each["severity"], each["start"], each["length"]) for each in vector["expect"]["errors"]]
-    told = [
+    expected = [
         (each.id, each.severity or FINDINGS[each.id].severity, each.start, each.length)
         for each in made.findings
         if each.id != CONTENT_FRAMES
     ]
-    assert told == errors
+    assert expected == errors
 
 
 def test_there_are_vectors_of_every_kind() -> None:
@@ -127,9 +127,9 @@ def test_version_1_keeps_its_layout_for_the_whole_connection() -> None:
     payload = node()
     groups = b"\x01" + string("CHAT")
     rest = string("10.0.0.1") + (50_000).to_bytes(2, "big") + groups + b"\x01" + b"\x01" + string("X-K=v")
-    said = dissected(payload, command(1, 1, rest, version=1), about=NODE_1)
-    assert said.fields["endpoint"] == "tcp://10.0.0.1:50000"
-    assert said.fields["headers"] == {"X-K": "v"}
+    result = dissected(payload, command(1, 1, rest, version=1), about=NODE_1)
+    assert result.fields["endpoint"] == "tcp://10.0.0.1:50000"
+    assert result.fields["headers"] == {"X-K": "v"}
     payload.node_state.sequence = 0x01FF
     later = dissected(payload, command(6, 0x0200, version=1), about=NODE_1)
     assert (later.fields["command"], later.fields["sequence"]) == ("PING", 0x0200)
@@ -137,7 +137,7 @@ def test_version_1_keeps_its_layout_for_the_whole_connection() -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "told"),
+    ("messages", "expected"),
     [
         ([(hello(),), (whisper(2), b"x"), (ping(3),)], []),
         ([(whisper(1), b"x")], ["ZRE-03"]),
@@ -157,8 +157,8 @@ def test_version_1_keeps_its_layout_for_the_whole_connection() -> None:
         ([(hello(),), (command(6, 9, version=9),), (ping(2),)], ["ZRE-02"]),
     ],
 )
-def test_commands_of_a_node(messages: list[tuple[bytes, ...]], told: list[str]) -> None:
-    assert findings_of(*messages) == told
+def test_commands_of_a_node(messages: list[tuple[bytes, ...]], expected: list[str]) -> None:
+    assert findings_of(*messages) == expected
 
 
 @pytest.mark.parametrize(("before", "after"), [(65_535, 0), (65_534, 0)])

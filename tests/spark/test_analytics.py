@@ -386,10 +386,10 @@ def test_handshake_times(case: Case) -> None:
 
 def test_version_inventory(case: Case) -> None:
     connections = {each["conn_id"]: each for each in case.records["connections"]}
-    said = []
+    texts = []
     for greeting in case.records["greetings"]:
         connection, side = connections[greeting["conn_id"]], greeting["side"]
-        said.append(
+        texts.append(
             {
                 "address": greeting["src_ip"],
                 "port": greeting["src_port"] if listener(connection) == side else None,
@@ -402,7 +402,7 @@ def test_version_inventory(case: Case) -> None:
                 "ts_ns": greeting["ts_ns"],
             }
         )
-    keys = [key for key in said[0] if key != "ts_ns"]
+    keys = [key for key in texts[0] if key != "ts_ns"]
     expected = [
         {
             **dict(zip(keys, key, strict=True)),
@@ -410,7 +410,7 @@ def test_version_inventory(case: Case) -> None:
             "first": micros(min(one["ts_ns"] for one in each)),
             "last": micros(max(one["ts_ns"] for one in each)),
         }
-        for key, each in groups(said, *keys).items()
+        for key, each in groups(texts, *keys).items()
     ]
     assert {"1.0", "2.0", "3.0", "3.1"} <= {row["version"] for row in expected}
     found = rows(analytics.version_inventory(case.tables["connections"], case.tables["greetings"]))
@@ -446,10 +446,10 @@ def test_findings_by_rule(case: Case) -> None:
 
 def test_reconnect_storms(case: Case) -> None:
     found = rows(analytics.reconnect_storms(case.tables["connections"], case.tables["findings"]))
-    said = [each for each in case.records["findings"] if each["id"] == "ZMTP-CONN-10"]
-    assert said
+    texts = [each for each in case.records["findings"] if each["id"] == "ZMTP-CONN-10"]
+    assert texts
     closed = [row for row in found if row["outcome"] == "closed"]
-    for finding in said:  # of the client's side
+    for finding in texts:  # of the client's side
         (storm,) = [row for row in closed if (row["address"], row["port"]) == (finding["dst_ip"], finding["dst_port"])]
         mine = [
             each
@@ -467,7 +467,7 @@ def test_reconnect_storms(case: Case) -> None:
             "connections": len(mine),
             "mean_wait_ns": sum(waits) // len(waits),
         }
-    assert len(closed) == len(said)
+    assert len(closed) == len(texts)
     outcomes = {"ZMTP-CONN-14": "refused", "ZMTP-CONN-15": "not answered", "ZMTP-CONN-16": "never established"}
     attempts = [
         {

@@ -142,15 +142,15 @@ def test_tables_of_export_are_opened_too(spark: SparkSession, tmp_path: Path, fo
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "error"),
     [
         ({"record": "messages"}, "option record: ingest writes all records"),
         ({"mode": "ignore"}, "mode: 'ignore' is not error, overwrite or append"),
         ({"partitions": 0}, "option partitions"),
     ],
 )
-def test_a_mistake_is_one_sentence(spark: SparkSession, tmp_path: Path, options: dict[str, object], said: str) -> None:
-    with pytest.raises(SettingsError, match=said):
+def test_a_mistake_is_one_sentence(spark: SparkSession, tmp_path: Path, options: dict[str, object], error: str) -> None:
+    with pytest.raises(SettingsError, match=error):
         ingest(spark, PUBSUB, tmp_path, **options)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 

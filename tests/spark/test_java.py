@@ -31,11 +31,11 @@ def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
 
 
 @pytest.mark.parametrize(
-    ("said", "number"),
+    ("printed", "number"),
     [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "1.8.0_372"', 8), ('version "25" x', 25), ("?", 0)],
 )
-def test_the_version_of_a_java_is_read(tmp_path: pathlib.Path, said: str, number: int) -> None:
-    assert version(str(program(tmp_path / "java", f"echo '{said}' >&2"))) == number
+def test_the_version_of_a_java_is_read(tmp_path: pathlib.Path, printed: str, number: int) -> None:
+    assert version(str(program(tmp_path / "java", f"echo '{printed}' >&2"))) == number
 
 
 def test_the_java_of_the_system_goes_first(cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,10 +64,10 @@ def test_the_shim_leaves_out_one_argument_and_is_made_once(cache: pathlib.Path) 
     real = program(cache.parent / "a java" / "java", 'for each; do echo "<$each>"; done')
     home = java_home(real)
     shim = home / "bin" / "java"
-    said = subprocess.run(
+    printed = subprocess.run(
         ["/bin/sh", shim, "-X a", "--add-modules=jdk.incubator.vector", "b"], capture_output=True, text=True, check=True
     )
-    assert said.stdout == "<-X a>\n<b>\n"
+    assert printed.stdout == "<-X a>\n<b>\n"
     made = shim.stat()
     assert java_home(real) == home
     assert shim.stat().st_ino == made.st_ino

@@ -159,7 +159,7 @@ TOLD = [record for record in RECORDS if record not in ("message", "frame")]
 
 
 @st.composite
-def told(draw: st.DrawFn, record: str) -> Record:
+def drawn_record(draw: st.DrawFn, record: str) -> Record:
     """Draw a record of the type with any field values; but a finding has an id, which orders findings at one place."""
     values = {field.name: draw(COUNTED.get(field, VALUES[field.type])) for field in RECORDS[record].fields}
     values |= {"record": record, "ts_ns": draw(st.integers(-(2**60), 2**62))}
@@ -173,7 +173,7 @@ def parts(draw: st.DrawFn) -> tuple[str, Batch]:
     record = draw(st.sampled_from([*TOLD, "message"]))
     if record == "message":
         return record, draw(batches())
-    return record, Batch([None], records=draw(st.lists(told(record), min_size=1, max_size=5)))
+    return record, Batch([None], records=draw(st.lists(drawn_record(record), min_size=1, max_size=5)))
 
 
 @examples(200)

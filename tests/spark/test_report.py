@@ -39,7 +39,7 @@ def answers(text: str = "word", **more: dict[str, Any]) -> Answers:
     """Return tables like those of the analytics, with a row each, whose texts are `text`; `more` has other values."""
     life = {"shortest_ns": 1, "p50_ns": 10**6, "p90_ns": 2 * 10**6, "p99_ns": 10**9, "longest_ns": 90 * 10**9}
     sizes = {"smallest": 0, "p50": 5, "p90": 100, "p99": 1000, "largest": 2048, "mean": 17.5}
-    said = {"messages": 12_345, "octets": 999}
+    numbers = {"messages": 12_345, "octets": 999}
     span = {"first": NOON, "last": NOON + 90_000_000}
     missed = {"messages": 12, "missed_early": 3, "missed": None}
     rows: dict[str, dict[str, Any]] = {
@@ -81,10 +81,10 @@ def answers(text: str = "word", **more: dict[str, Any]) -> Answers:
             "connections": 20,
             "mean_wait_ns": 10**8,
         },
-        "throughput": {"start": NOON, **said, "messages_per_second": 1.5, "octets_per_second": 1e6},
+        "throughput": {"start": NOON, **numbers, "messages_per_second": 1.5, "octets_per_second": 1e6},
         "size_distribution": {
             "socket_type": text,
-            **said,
+            **numbers,
             **sizes,
             "histogram": [{"low": 0, "high": 0, "messages": 1}, {"low": 1024, "high": 2047, "messages": 12_344}],
         },
@@ -103,15 +103,15 @@ def answers(text: str = "word", **more: dict[str, Any]) -> Answers:
         "topic_rates": {
             "socket_type": text,
             "topic": text,
-            **said,
+            **numbers,
             "connections": 2,
             **span,
             "messages_per_second": 0.5,
             "busiest_start": NOON,
             "busiest_messages": 9,
         },
-        "topic_sizes": {"socket_type": text, "topic": text, **said, **sizes},
-        "payload_types": {"kind": "data", "protocol": text, **said, "connections": 2, **span},
+        "topic_sizes": {"socket_type": text, "topic": text, **numbers, **sizes},
+        "payload_types": {"kind": "data", "protocol": text, **numbers, "connections": 2, **span},
         "connection_lifetimes": {
             "address": text,
             "port": 5555,

@@ -217,12 +217,12 @@ def failures(frame: DataFrame) -> str:
 def test_bad_input_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     """Missing files are reported before a job starts; files that disappear later, and damage that ends the job, from
     the job."""
-    for path, said in (
+    for path, sentence in (
         (tmp_path / "no.pcap", "no such file"),
         (Path(__file__), "is not a capture"),
         (tmp_path, "captures"),
     ):
-        with pytest.raises(CaptureError, match=said):
+        with pytest.raises(CaptureError, match=sentence):
             read(spark, path)
     with pytest.raises(SettingsError, match="no option named 'bodys'; did you mean body"):
         read(spark, FILES[0], bodys="none")

@@ -38,8 +38,8 @@ def test_counts_of_messages_match_their_records(path: Path) -> None:
             assert counted.of_protocol(str(protocol)).tolist() == having
         for place in range(len(columns)):
             values, sender = columns.values(place), counted.senders[counted.sender_of[place]]
-            said = {**sender.stream._asdict(), **sender._asdict()}
-            assert {name: said[name] for name in OF_SENDER} == {name: values[name] for name in OF_SENDER}
+            fields = {**sender.stream._asdict(), **sender._asdict()}
+            assert {name: fields[name] for name in OF_SENDER} == {name: values[name] for name in OF_SENDER}
         number += len(counted)
     assert number == sum(len(store.batch([row]).messages) for row in rows.tolist())
 

@@ -22,7 +22,7 @@ def test_a_header_names_the_fields_as_they_were_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "sentence"),
     [
         ("{topik}", "no field named topik; did you mean topic?\n  {topik}\n   ^^^^^"),
         ("a {time", "{ has no }; write {{ for a brace\n  a {time\n    ^"),
@@ -38,10 +38,10 @@ def test_a_header_names_the_fields_as_they_were_written() -> None:
         ("", "no field in the format; use for example {time} {topic} {size}\n  \n  ^"),
     ],
 )
-def test_errors_in_templates_are_shown(text: str, said: str) -> None:
+def test_errors_in_templates_are_shown(text: str, sentence: str) -> None:
     with pytest.raises(FilterError) as error:
         parse_template(text)
-    assert str(error.value) == said
+    assert str(error.value) == sentence
 
 
 @given(st.text(st.sampled_from(r"{}\ntopic[]()0:-\"' .#=<~!&|,é"), max_size=30))

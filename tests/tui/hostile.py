@@ -44,7 +44,7 @@ def talks_of(word: bytes) -> list[Conversation]:
     """Return connections in which a peer uses this word wherever it is free to choose."""
     text = word.decode(errors="replace")
     beginning = build_greeting_3("NULL")
-    said: list[tuple[bytes, bytes]] = [
+    streams: list[tuple[bytes, bytes]] = [
         # a topic, a body, a subscription; a body of JSON
         (
             hello("PUB") + message(word, word) + message(word, json.dumps({text: [text]}).encode()),
@@ -103,7 +103,7 @@ def talks_of(word: bytes) -> list[Conversation]:
         (hello("PUSH") + b"\x08" + word, word),
     ]
     talks = []
-    for number, octets in enumerate(said):
+    for number, octets in enumerate(streams):
         talk = Conversation(ports=(50_000 + number, 5555))
         for side in (0, 1):
             talk.send(side, octets[side])

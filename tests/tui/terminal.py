@@ -116,11 +116,11 @@ class Terminal:
 
     @property
     def title(self) -> str:
-        return self._say("pane_title")
+        return self._format("pane_title")
 
     @property
     def is_taken(self) -> bool:
-        return "1" in self._say("alternate_on") + self._say("mouse_any_flag")
+        return "1" in self._format("alternate_on") + self._format("mouse_any_flag")
 
     @property
     def clipboard(self) -> str:
@@ -130,9 +130,9 @@ class Terminal:
     @property
     def exit_code(self) -> int | None:
         """Return the exit code of the command; None while it runs. Its last output stays on the screen."""
-        if self._say("pane_dead") != "1":
+        if self._format("pane_dead") != "1":
             return None
-        status, number = self._say("pane_dead_status"), self._say("pane_dead_signal")
+        status, number = self._format("pane_dead_status"), self._format("pane_dead_signal")
         if not (status or number):  # tmux 3.3 may miss the end of a process, and looks again when another one ends
             self._ask("run-shell -b true")
         return int(status) if status else -int(number) if number else None
@@ -173,7 +173,7 @@ class Terminal:
         that they left."""
         return list(processes_marked(self._mark))
 
-    def _say(self, name: str) -> str:
+    def _format(self, name: str) -> str:
         return self._ask(f"display-message -p '#{{{name}}}'")[0]
 
     def _ask(self, command: str) -> list[str]:

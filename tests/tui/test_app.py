@@ -563,8 +563,8 @@ def test_a_cause_fits_80_columns_and_the_rest_is_below() -> None:
         below = app.query_one("#problems CutCells", Static)
         await until(pilot, lambda: "ZMQ_SNDHWM above the number of its subscriptions" in str(below.content))
         table = app.query_one("#problems TableView", TableView)
-        said = "SUB 10.0.0.2 connected to PUB 10.0.0.1:5556"
-        await until(pilot, lambda: said in "".join(segment.text for segment in table.draw(0, "", 79)))
+        cause = "SUB 10.0.0.2 connected to PUB 10.0.0.1:5556"
+        await until(pilot, lambda: cause in "".join(segment.text for segment in table.draw(0, "", 79)))
 
     used(use, "problems/subscription-lost-on-reconnect.pcap", size=(80, 24))
 

@@ -148,10 +148,10 @@ def test_a_connection_is_followed_as_a_conversation_also_in_hex_and_saved_as_tex
         shown.wait_for("8 messages", "Hello 0")
         shown.press("o")
         screen = shown.wait_for("connection 1; b goes back", "Hello 0", "World 0", "< LISTENS")
-        said = {
+        rows = {
             word: line.index(word) for line in screen.split("\n") for word in ("Hello 0", "World 0") if word in line
         }
-        assert said["World 0"] > said["Hello 0"] + 10
+        assert rows["World 0"] > rows["Hello 0"] + 10
         shown.press("X")
         shown.wait_for("| 48 65 6c 6c 6f 20 30")
         shown.press("X")

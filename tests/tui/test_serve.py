@@ -212,8 +212,8 @@ def test_pages_end_with_the_server(served: Served, number: signal.Signals) -> No
             await asyncio.to_thread(served.wait_for, 0)
 
     asyncio.run(look())
-    _, said = served.process.communicate()
-    assert "Traceback" not in said
+    _, printed = served.process.communicate()
+    assert "Traceback" not in printed
 
 
 def test_a_taken_port_is_an_error(served: Served) -> None:

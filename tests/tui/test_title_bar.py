@@ -16,7 +16,7 @@ READ = Progress(100, 80, 2, 200, 5000, 5000, is_done=True, is_live=False, diagno
 LIVE = replace(READ, is_done=False, is_live=True, diagnoses="1 warning", diagnosed=90)
 
 
-def said(progress: Progress, what: str = "a.pcap", columns: int = 80) -> str:
+def title_of(progress: Progress, what: str = "a.pcap", columns: int = 80) -> str:
     class Screen(App[None]):
         def compose(self) -> ComposeResult:
             yield TitleBar(what)
@@ -44,15 +44,15 @@ def said(progress: Progress, what: str = "a.pcap", columns: int = 80) -> str:
     ],
 )
 def test_diagnoses_are_counted_once_all_records_are_known(progress: Progress, words: str) -> None:
-    assert said(progress) == f"a.pcap  80 messages  2 connections  {words}"
+    assert title_of(progress) == f"a.pcap  80 messages  2 connections  {words}"
 
 
 def test_a_narrow_line_keeps_the_diagnoses() -> None:
     progress = replace(READ, diagnoses="1 error, 2 warnings")
-    assert said(progress, columns=64) == "a.pcap  2 connections  1 error, 2 warnings: see 9"
-    assert said(progress, columns=40) == "a.pcap  1 error, 2 warnings: see 9"
+    assert title_of(progress, columns=64) == "a.pcap  2 connections  1 error, 2 warnings: see 9"
+    assert title_of(progress, columns=40) == "a.pcap  1 error, 2 warnings: see 9"
 
 
 def test_the_name_is_cut_without_room() -> None:
-    text = said(replace(READ, diagnoses="1 error"), "a-capture-with-a-very-long-name.pcap", 60)
+    text = title_of(replace(READ, diagnoses="1 error"), "a-capture-with-a-very-long-name.pcap", 60)
     assert text == "a-capture-wit…  80 messages  2 connections  1 error: see 9"

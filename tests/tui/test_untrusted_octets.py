@@ -154,8 +154,8 @@ def test_an_internal_error_is_printed_without_octets_of_the_capture(
     monkeypatch.setattr(Inspector, "do_help", fail)
     with pytest.raises(ValueError, match="owned"):
         used(use)
-    told = capfd.readouterr().err
-    assert told.startswith(FAULT)
-    assert f"{MARKUP}{len(PASSWORD)}" in told.replace("\n", "")
-    assert PASSWORD.decode() not in told
-    assert not {unicodedata.category(character) for character in told.replace("\n", "")} & FORBIDDEN
+    errors = capfd.readouterr().err
+    assert errors.startswith(FAULT)
+    assert f"{MARKUP}{len(PASSWORD)}" in errors.replace("\n", "")
+    assert PASSWORD.decode() not in errors
+    assert not {unicodedata.category(character) for character in errors.replace("\n", "")} & FORBIDDEN

@@ -107,25 +107,25 @@ def feed(side: SideReader, octets: bytes, cuts: Iterable[int] = (), *, over: boo
     return transcript(side)
 
 
-def units(said: Transcript, regimes: Sequence[tuple[int, Regime]]) -> list[Unit]:
+def units(parsed: Transcript, regimes: Sequence[tuple[int, Regime]]) -> list[Unit]:
     """Return all greetings, commands and frames, in stream order."""
     found = [
         Unit(event.start, event.stop, event.regime, False)
-        for event in said.events
+        for event in parsed.events
         if not isinstance(event, Remark) or not (event.frame or event.start == event.stop)
     ]
     inside = False
-    for offset, body, size, flags in said.rows:
+    for offset, body, size, flags in parsed.rows:
         regime = [each for start, each in regimes if start <= offset][-1]
         found.append(Unit(offset, body + size, regime, inside))
         inside = bool(flags & 1)
     return sorted(found, key=lambda unit: unit.start)
 
 
-def trees(said: Transcript, octets: bytes, base: int = 0) -> list[FieldNode]:
+def trees(parsed: Transcript, octets: bytes, base: int = 0) -> list[FieldNode]:
     """Return the field tree of every unit; `octets[0]` has stream offset `base`."""
     return [
         field_tree(unit.regime, octets[unit.start - base : unit.stop - base], unit.start, inside=unit.inside)
-        for unit in units(said, said.regimes)
+        for unit in units(parsed, parsed.regimes)
         if unit.start >= base
     ]

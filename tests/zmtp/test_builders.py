@@ -61,9 +61,9 @@ def fields_of(event: Command | None, tree: FieldNode) -> dict[str, Any]:
 def read_back(mechanism: str, name: str, octets: bytes) -> dict[str, Any]:
     """The fields of one command frame in the traffic of a side."""
     side = SideReader.midstream(Framing.V2, offset=0, version="3.1", mechanism=mechanism)
-    said = feed(side, octets)
-    (tree,) = trees(said, octets)
-    event = next((event for event in said.events if isinstance(event, Command)), None)
+    transcript = feed(side, octets)
+    (tree,) = trees(transcript, octets)
+    event = next((event for event in transcript.events if isinstance(event, Command)), None)
     assert event is None or event.fields["name"] == name
     return fields_of(event, tree)
 
@@ -131,11 +131,11 @@ def test_p4_frames(framing: Framing, size: int, more: bool) -> None:
     """A frame is read back as it was built, without a finding, in the shorter form that fits (wire.md 3.1, 6)."""
     octets = build_frame(framing, bytes(size), more=more)
     side = SideReader.midstream(framing, offset=0, version="1.0" if framing is Framing.V1 else "3.1", mechanism="NULL")
-    said = feed(side, octets, over=False)
-    ((offset, body, found, flags),) = said.rows
+    transcript = feed(side, octets, over=False)
+    ((offset, body, found, flags),) = transcript.rows
     assert (offset, found, flags & 1) == (0, size, more)
     assert body + size == len(octets)
-    assert not said.events
+    assert not transcript.events
     long = size > (253 if framing is Framing.V1 else 255)
     assert body == ((10 if framing is Framing.V1 else 9) if long else 2)
     if framing is Framing.V2:
@@ -165,9 +165,9 @@ def test_p4_vectors(vector: Vector) -> None:
     side = side_for(vector, octets)
     mechanism = side.regime.mechanism
     assert mechanism is not None
-    said = feed(side, octets)
-    (tree,) = trees(said, octets)
-    event = next((event for event in said.events if isinstance(event, Command)), None)
+    transcript = feed(side, octets)
+    (tree,) = trees(transcript, octets)
+    event = next((event for event in transcript.events if isinstance(event, Command)), None)
     name = event.fields["name"] if event else "MESSAGE"
     body = build_command(mechanism, name, fields_of(event, tree))
     assert body == octets[body_start(tree) :] or vector["id"] in NOT_REBUILT

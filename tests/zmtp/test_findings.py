@@ -125,11 +125,11 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_findings_of_a_3x_side(case: Case) -> None:
     """Each case gives these findings and no others."""
-    said = feed(in_handshake(case.version, case.mechanism), case.octets)
-    assert [finding.id for finding in said.findings] == list(case.ids)
-    for finding in said.findings:
+    transcript = feed(in_handshake(case.version, case.mechanism), case.octets)
+    assert [finding.id for finding in transcript.findings] == list(case.ids)
+    for finding in transcript.findings:
         if finding.start is not None:
-            assert 0 <= finding.start <= finding.start + finding.length <= max(len(case.octets), said.position)
+            assert 0 <= finding.start <= finding.start + finding.length <= max(len(case.octets), transcript.position)
 
 
 OLDER = {
@@ -175,8 +175,8 @@ def test_identity_and_padding_of_3x() -> None:
 def test_zeros_after_a_1_0_greeting() -> None:
     """A length of 0 cannot be skipped with certainty: one octet each, and the side is unreliable from there on."""
     side = SideReader(Form.FRAMES_1, "1.0")
-    said = feed(side, b"\1\0" + bytes(1000))
+    transcript = feed(side, b"\1\0" + bytes(1000))
     assert side.unreliable_from is not None
-    assert said.position == 1002
-    assert said.rows == []
-    assert said.repeats["ZMTP10-FRAME-01"] == (990, 1001)
+    assert transcript.position == 1002
+    assert transcript.rows == []
+    assert transcript.repeats["ZMTP10-FRAME-01"] == (990, 1001)

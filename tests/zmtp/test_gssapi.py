@@ -39,18 +39,18 @@ def test_a_message_that_wraps_ready_is_a_command_and_no_message() -> None:
     traffic = build_frame(Framing.V2, build_command("GSSAPI", "MESSAGE", {"token": b"\5\4data"}))
     traffic += command("GSSAPI", "MESSAGE", token=b"\5\4data")
     side = in_handshake("3.0", "GSSAPI")
-    said = feed(side, steps + traffic, range(len(steps + traffic)))
+    transcript = feed(side, steps + traffic, range(len(steps + traffic)))
     assert [
-        (event.fields["name"], event.fields["token_size"]) for event in said.events if isinstance(event, Command)
+        (event.fields["name"], event.fields["token_size"]) for event in transcript.events if isinstance(event, Command)
     ] == [
         ("INITIATE", 6),
         ("MESSAGE", 7),
     ]
-    assert [flags & ENCRYPTED for _, _, _, flags in said.rows] == [ENCRYPTED, ENCRYPTED]
-    assert said.findings == []
+    assert [flags & ENCRYPTED for _, _, _, flags in transcript.rows] == [ENCRYPTED, ENCRYPTED]
+    assert transcript.findings == []
     assert side.handshake_done
 
 
 def test_a_message_before_any_token_is_too_early() -> None:
-    said = feed(in_handshake("3.0", "GSSAPI"), command("GSSAPI", "MESSAGE", token=b"\5\4READY"))
-    assert [finding.id for finding in said.findings] == ["ZMTP3X-CMD-13"]
+    transcript = feed(in_handshake("3.0", "GSSAPI"), command("GSSAPI", "MESSAGE", token=b"\5\4READY"))
+    assert [finding.id for finding in transcript.findings] == ["ZMTP3X-CMD-13"]

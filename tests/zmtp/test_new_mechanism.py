@@ -179,7 +179,7 @@ def test_a_connection_is_read_like_that_of_any_mechanism(size: int) -> None:
     ],
 )
 def test_the_handshake_is_judged_by_the_row(client: list[str], server: list[str], found: list[str]) -> None:
-    said = {
+    fields = {
         "hello": hello(),
         "welcome": welcome(),
         "initiate": initiate(),
@@ -190,7 +190,8 @@ def test_the_handshake_is_judged_by_the_row(client: list[str], server: list[str]
         "clear": build_frame(Framing.V2, b"too early"),
     }
     assert (
-        findings(talk([CLIENT, *[said[name] for name in client]], [SERVER, *[said[name] for name in server]])) == found
+        findings(talk([CLIENT, *[fields[name] for name in client]], [SERVER, *[fields[name] for name in server]]))
+        == found
     )
 
 
@@ -222,9 +223,9 @@ def test_the_leaves_of_every_tree_tile_its_unit() -> None:
 
 def test_the_lines_match_the_page() -> None:
     text = TextLines(Look(Clock("r", lambda: 0)), Options())
-    said = [line for batch in Analyser(Options()).run(Capture(whole().packets)) for line in text.lines(batch)]
+    fields = [line for batch in Analyser(Options()).run(Capture(whole().packets)) for line in text.lines(batch)]
     shown = re.findall(r"```\n( +\d+ .*?)```", PAGE, re.DOTALL)
-    assert "".join(said) == shown[0]
+    assert "".join(fields) == shown[0]
 
 
 def test_the_mechanism_can_be_forced() -> None:

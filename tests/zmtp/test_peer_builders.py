@@ -32,8 +32,8 @@ def test_p4_subscriptions(version: str, kind: str, topic: str, socket_type: str)
     octets = build_frame(Framing.V2, build_subscription({"kind": kind, "topic": topic}))
     mechanism = None if version == "2.0" else "NULL"
     side = SideReader.midstream(Framing.V2, offset=0, version=version, mechanism=mechanism, socket_type=socket_type)
-    said = feed(side, octets)
-    ((_, body, size, flags),) = said.rows
+    transcript = feed(side, octets)
+    ((_, body, size, flags),) = transcript.rows
     assert (body + size, flags & SPECIAL) == (len(octets), KINDS[kind])
     tree = field_tree(side.regime, octets, 0)
     values = {leaf.name: leaf.value for leaf in tree.leaves()}

@@ -40,24 +40,24 @@ def test_octets_that_rule_a_version_out_are_sent_in_time(name: str) -> None:
     its greeting, but not for its READY."""
     more, greeting, expected = SAID[name]
     peer = Peer(Settings("DEALER", **more), 0.0)
-    said = len(peer.outgoing())
+    sent = len(peer.outgoing())
     for count in range(len(greeting) + 1):
         if count:
             peer.receive(greeting[count - 1 : count], 0.0)
-            said += len(peer.outgoing())
-        assert said == [size for start, size in expected if start <= count][-1]
+            sent += len(peer.outgoing())
+        assert sent == [size for start, size in expected if start <= count][-1]
 
 
 @pytest.mark.parametrize("name", SAID)
 def test_sent_octets_do_not_depend_on_pieces(name: str) -> None:
     more, greeting, _ = SAID[name]
-    said = []
+    sent = []
     for size in (1, 7, len(greeting)):
         peer = Peer(Settings("DEALER", **more), 0.0)
         for start in range(0, len(greeting), size):
             peer.receive(greeting[start : start + size], 0.0)
-        said.append(peer.outgoing())
-    assert said[0] == said[1] == said[2]
+        sent.append(peer.outgoing())
+    assert sent[0] == sent[1] == sent[2]
 
 
 def test_a_1_0_peer_may_send_a_lot_at_once() -> None:

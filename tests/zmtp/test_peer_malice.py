@@ -122,7 +122,7 @@ def frame(body: bytes, *, more: bool = False) -> bytes:
     return build_frame(Framing.V2, body, more=more)
 
 
-def said(error: PeerError) -> str:
+def error_text(error: PeerError) -> str:
     return f"{type(error).__name__}: {error}"
 
 
@@ -209,8 +209,8 @@ def test_a_peer_that_asks_for_too_much_gets_the_limit(monkeypatch: pytest.Monkey
     monkeypatch.setattr(memberships, "LARGEST_MEMORY", 1 << 20)
     asks = b"".join(command("NULL", "SUBSCRIBE", topic=f"{number:06x}") for number in range(5000))
     error = refusal(listening(Settings("PUB"), "SUB"), asks)
-    told = "Violation: the other side subscribed to more topics than the limit: they need more than 1 MiB"
-    assert said(error) == told
+    violation = "Violation: the other side subscribed to more topics than the limit: they need more than 1 MiB"
+    assert error_text(error) == violation
 
 
 @pytest.mark.parametrize("version", ["3.0", "3.1"])
@@ -218,7 +218,7 @@ def test_a_peer_that_asks_for_too_long_a_topic_gets_the_limit(version: str) -> N
     topic = b"a" * (LARGEST_AWAITED_TOPIC + 1)
     asks = frame(b"\1" + topic) if version == "3.0" else command("NULL", "SUBSCRIBE", topic=topic.decode())
     error = refusal(listening(Settings("PUB", version=version), "SUB"), asks)
-    assert said(error) == "Violation: the other side subscribed to a topic of more than 64 KiB"
+    assert error_text(error) == "Violation: the other side subscribed to a topic of more than 64 KiB"
 
 
 DRIBBLED: dict[str, tuple[Callable[[], Peer], bytes]] = {
@@ -401,7 +401,7 @@ def test_the_other_side_may_close_behind_any_octet(name: str) -> None:
             continue
         with pytest.raises(PeerError) as raised:
             peer.end()
-        assert said(raised.value) == sentence.format("1 octet" if size == 1 else f"{size} octets")
+        assert error_text(raised.value) == sentence.format("1 octet" if size == 1 else f"{size} octets")
     assert expected[-1] == (len(octets), ORDERLY)
 
 
@@ -412,7 +412,7 @@ def test_an_error_may_arrive_behind_ready(mechanism: str) -> None:
     peer = met(*secured(mechanism)).peers[0]
     error = refusal(peer, command(mechanism, "ERROR", reason="Invalid socket type"))
     last = "READY" if mechanism == "NULL" else "INITIATE"
-    assert said(error) == f"UnfitSocketType: the other side answered {last} with ERROR 'Invalid socket type'"
+    assert error_text(error) == f"UnfitSocketType: the other side answered {last} with ERROR 'Invalid socket type'"
 
 
 def test_an_error_in_clear_means_nothing_where_all_else_is_sealed() -> None:
@@ -434,13 +434,13 @@ def quarrel(first: Settings, second: Settings) -> tuple[Meeting, list[str | None
                 try:
                     meeting.arrive(side, meeting.under_way(side))
                 except PeerError as error:
-                    errors[1 - side] = said(error)
+                    errors[1 - side] = error_text(error)
                     meeting.streams[1 - side].extend(meeting.peers[1 - side].outgoing())
     for side in (0, 1):
         if errors[side] is None:
             with pytest.raises(PeerError) as raised:
                 meeting.peers[side].tick(30.0) if errors == [None, None] else meeting.peers[side].end()
-            errors[side] = said(raised.value)
+            errors[side] = error_text(raised.value)
     assert not meeting.ready
     return meeting, errors
 
@@ -602,7 +602,7 @@ ALIENS = {
 def test_other_protocols_are_distinguished(octets: bytes, version: str) -> None:
     settings = Settings("DEALER", version=version)
     error = refusal(Peer(settings, 0.0), octets)
-    assert said(error) == f"NotZmtp: the other side does not speak ZMTP: its first octets are {ALIENS[octets]}"
+    assert error_text(error) == f"NotZmtp: the other side does not speak ZMTP: its first octets are {ALIENS[octets]}"
     assert isinstance(feed(Peer(settings, 0.0), octets, list(range(1, len(octets)))), NotZmtp)
 
 
@@ -751,7 +751,7 @@ def test_a_client_has_to_return_the_cookie() -> None:
     client = initiating(peer)
     cookie = client.welcome_cookie[:-1] + bytes([client.welcome_cookie[-1] ^ 1])
     error = refusal(peer, curve_frame(client.initiate(cookie=cookie, socket_type="DEALER")))
-    assert said(error) == "Refused: the INITIATE does not return the cookie of the WELCOME"
+    assert error_text(error) == "Refused: the INITIATE does not return the cookie of the WELCOME"
 
 
 @pytest.mark.parametrize("cheat", ["another key", "another server", "another connection"])
@@ -767,7 +767,7 @@ def test_a_client_has_to_hold_the_key_that_it_names(cheat: str) -> None:
     if cheat == "another key":
         client.C = curve_crypto.public_key(STRANGER)
     error = refusal(peer, curve_frame(client.initiate(vouch=named, cookie=client.welcome_cookie, socket_type="DEALER")))
-    assert said(error) == "Refused: the vouch of the INITIATE does not name this client and server"
+    assert error_text(error) == "Refused: the vouch of the INITIATE does not name this client and server"
 
 
 def test_keys_of_low_order_prove_nothing() -> None:
@@ -775,9 +775,9 @@ def test_keys_of_low_order_prove_nothing() -> None:
     client = initiating(peer)
     client.C = bytes(32)
     error = refusal(peer, curve_frame(client.initiate(cookie=client.welcome_cookie, socket_type="DEALER")))
-    assert "low order" in said(error)
+    assert "low order" in error_text(error)
     hello = command("CURVE", "HELLO", client_key=bytes(32), nonce=1, box=bytes(80))
-    assert "low order" in said(refusal(curve_server(), build_greeting_3("CURVE") + hello))
+    assert "low order" in error_text(refusal(curve_server(), build_greeting_3("CURVE") + hello))
 
 
 def test_a_sealed_message_counts_once() -> None:

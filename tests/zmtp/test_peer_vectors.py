@@ -50,8 +50,8 @@ def sender_of(vector: Vector) -> str:
     octets = bytes.fromhex(vector["hex"])
     commands = [sender for name, sender in SENDERS.items() if octets[3:].startswith(name) or name in octets[:24]]
     context = vector.get("context", {})
-    told = [value["value"] for value in vector["expect"]["fields"] if value["value"] in PEERS]
-    return str(context.get("sender_socket_type") or next(iter([*commands, *told]), "DEALER"))
+    types = [value["value"] for value in vector["expect"]["fields"] if value["value"] in PEERS]
+    return str(context.get("sender_socket_type") or next(iter([*commands, *types]), "DEALER"))
 
 
 def settings_facing(vector: Vector) -> Settings:

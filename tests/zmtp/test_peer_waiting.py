@@ -14,9 +14,9 @@ from zmtpscope.zmtp.peer import Message, Peer, PeerError, Ready, Settings, Unfit
 def meet(*peers: Peer) -> None:
     """Carry octets in both directions until no peer has more to send."""
     while any(octets := [peer.outgoing() for peer in peers]):
-        for peer, heard in zip(peers, reversed(octets), strict=True):
-            if heard:
-                peer.receive(heard, 0.0)
+        for peer, received in zip(peers, reversed(octets), strict=True):
+            if received:
+                peer.receive(received, 0.0)
 
 
 @pytest.mark.parametrize("version", ["3.0", "3.1"])

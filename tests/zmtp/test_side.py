@@ -97,18 +97,18 @@ def assert_fast_path_agrees(octets: bytes, framing: Framing, cuts: list[int], da
     version = "1.0" if framing is Framing.V1 else data.draw(st.sampled_from(["2.0", "3.1", None]))
     readers = (kind.midstream(framing, offset=7, version=version) for kind in (SideReader, SideReader, CarefulReader))
     whole, chunks, careful = readers
-    said = feed(whole, octets)
-    assert said == feed(chunks, octets, cuts)
-    assert said == feed(careful, octets)
+    transcript = feed(whole, octets)
+    assert transcript == feed(chunks, octets, cuts)
+    assert transcript == feed(careful, octets)
 
 
 @MANY
 @given(side=strategies.damaged_sides(), offset=st.integers(0, 2**40))
 def test_p5_leaves_tile_the_units(side: Side, offset: int) -> None:
     """P5: the leaves of a unit's tree tile its octets, and each group covers exactly its children."""
-    said = feed(SideReader(side.form, side.version, offset=offset), side.octets)
+    transcript = feed(SideReader(side.form, side.version, offset=offset), side.octets)
     stop = offset + len(side.octets)
-    for unit, tree in zip(units(said, said.regimes), trees(said, side.octets, offset), strict=True):
+    for unit, tree in zip(units(transcript, transcript.regimes), trees(transcript, side.octets, offset), strict=True):
         at = unit.start
         for leaf in tree.leaves():
             assert leaf.start == at
@@ -130,9 +130,9 @@ def assert_groups_hold_their_children(node: FieldNode) -> None:
 @given(side=strategies.damaged_sides())
 def test_p6_tree_and_event_agree(side: Side) -> None:
     """P6: all values of an event are also in the tree of its unit."""
-    said = feed(SideReader(side.form, side.version), side.octets)
-    events = {event.start: event for event in said.events if isinstance(event, Greeting | Command)}
-    for tree in trees(said, side.octets):
+    transcript = feed(SideReader(side.form, side.version), side.octets)
+    events = {event.start: event for event in transcript.events if isinstance(event, Greeting | Command)}
+    for tree in trees(transcript, side.octets):
         event = events.get(tree.start)
         if event is not None:
             assert_values(event, list(tree.leaves()))
@@ -209,10 +209,10 @@ def test_a_command_above_the_limit_is_named_and_skipped() -> None:
 def test_repeated_findings_are_counted() -> None:
     """Ten of a million equal findings are returned; the others are counted."""
     side = SideReader.midstream(Framing.V2, offset=0, version="3.1", mechanism="NULL")
-    said = feed(side, b"\x80\x00" * 1000)
-    assert len(said.findings) == STORED
-    assert said.repeats == {"ZMTP3X-FRAME-01": (1000 - STORED, 1998)}
-    assert len(said.rows) == 1000
+    transcript = feed(side, b"\x80\x00" * 1000)
+    assert len(transcript.findings) == STORED
+    assert transcript.repeats == {"ZMTP3X-FRAME-01": (1000 - STORED, 1998)}
+    assert len(transcript.rows) == 1000
 
 
 def test_resume_behind_a_loss() -> None:
@@ -249,9 +249,9 @@ def test_curve_nonces_in_either_byte_order(shift: int) -> None:
 def test_versioned_greeting_before_1_0_frames() -> None:
     """Revision 0: the greeting contains the socket type, and its first 1.0 frame is the identity (D7)."""
     octets = b"\xff" + bytes(7) + b"\1\x7f" + b"\0\2" + b"\3\0me" + b"\3\0\1A"
-    said = feed(SideReader(Form.VERSIONED_1, "1.0"), octets)
-    (greeting, *_) = said.events
+    transcript = feed(SideReader(Form.VERSIONED_1, "1.0"), octets)
+    (greeting, *_) = transcript.events
     assert greeting.stop == 16
     assert isinstance(greeting, Greeting)
     assert greeting.fields == {"version_announced": "0", "socket_type": "SUB", "identity": "me"}
-    assert said.rows == [(16, 18, 2, 0x200)]
+    assert transcript.rows == [(16, 18, 2, 0x200)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.zws import build_response, request, response, says
+from tests.zws import build_response, message_frames, request, response
 from zmtpscope.zmtp.details import field_tree
 from zmtpscope.zmtp.greeting import READERS, build_greeting_3
 from zmtpscope.zmtp.negotiation import negotiate
@@ -28,7 +28,7 @@ def test_the_example_of_the_rfc() -> None:
 @pytest.mark.parametrize("client", [0, 1])
 def test_both_heads_settle_version_and_mechanism(chosen: str | None, client: int) -> None:
     name = "ZWS2.0" if chosen is None else f"ZWS2.0/{chosen}"
-    sides = [request("ZWS2.0/FOO", name) + says(True, b"x"), response(name) + says(False, b"y")]
+    sides = [request("ZWS2.0/FOO", name) + message_frames(True, b"x"), response(name) + message_frames(False, b"y")]
     forms = [Form.ZWS_REQUEST, Form.ZWS_RESPONSE]
     decision = negotiate(sides[client], sides[1 - client])
     assert decision is not None
@@ -39,7 +39,7 @@ def test_both_heads_settle_version_and_mechanism(chosen: str | None, client: int
 
 @given(asked=st.integers(0, 300), answered=st.integers(0, 300), swapped=st.booleans())
 def test_p2_nothing_is_decided_before_both_heads_are_whole(asked: int, answered: int, swapped: bool) -> None:
-    sides = [(request() + says(True, b"x"))[:asked], (response() + says(False, b"y"))[:answered]]
+    sides = [(request() + message_frames(True, b"x"))[:asked], (response() + message_frames(False, b"y"))[:answered]]
     whole = asked >= len(request()) and answered >= len(response())
     decision = negotiate(*(sides[::-1] if swapped else sides))
     assert (decision is not None) == whole

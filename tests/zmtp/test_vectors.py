@@ -51,10 +51,10 @@ def side_for(vector: Vector, octets: bytes) -> SideReader:
     )
 
 
-def is_complete(said: Transcript, size: int) -> bool:
-    whole = all(event.complete for event in said.events if isinstance(event, Greeting))
-    message_open = bool(said.rows) and bool(said.rows[-1][3] & 1)
-    return whole and said.position == size and not message_open
+def is_complete(transcript: Transcript, size: int) -> bool:
+    whole = all(event.complete for event in transcript.events if isinstance(event, Greeting))
+    message_open = bool(transcript.rows) and bool(transcript.rows[-1][3] & 1)
+    return whole and transcript.position == size and not message_open
 
 
 def value_of(leaf: FieldNode, octets: bytes, expected: object) -> object:
@@ -71,10 +71,10 @@ def test_vector(vector: Vector) -> None:
     """Every vector has the expected result."""
     octets = bytes.fromhex(vector["hex"])
     side = side_for(vector, octets)
-    said = feed(side, octets)
+    transcript = feed(side, octets)
     expect = vector["expect"]
     wanted = [(field["name"], field["start"], field["length"], field["value"]) for field in expect["fields"]]
-    leaves = [leaf for tree in trees(said, octets) for leaf in tree.leaves()]
+    leaves = [leaf for tree in trees(transcript, octets) for leaf in tree.leaves()]
     expected_values = [field[3] for field in wanted] + [None] * len(leaves)
     found = [
         (leaf.name, leaf.start, leaf.length, value_of(leaf, octets, expected))
@@ -83,14 +83,14 @@ def test_vector(vector: Vector) -> None:
     assert found == wanted
     assert [
         (finding.id, severity(finding), finding.start, finding.length)
-        for finding in said.findings
+        for finding in transcript.findings
         if finding.id not in AT_THE_CLOSE
     ] == [
         (error["id"], error["severity"], error.get("start"), error.get("length", 0))
         for error in expect["errors"]
         if error["id"] not in RELATIONS
     ]
-    assert is_complete(said, len(octets)) == expect["complete"]
+    assert is_complete(transcript, len(octets)) == expect["complete"]
 
 
 def test_there_are_vectors_of_every_version() -> None:

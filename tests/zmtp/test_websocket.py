@@ -10,7 +10,7 @@ from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping
 
 from tests import strategies
-from tests.zws import build_websocket_frame, masked, request, says
+from tests.zws import build_websocket_frame, masked, message_frames, request
 from zmtpscope.zmtp.reader import Reader
 from zmtpscope.zmtp.websocket import (
     BINARY,
@@ -86,7 +86,7 @@ def _without_keys(octets: bytes) -> bytes:
 
 @given(data=st.data(), octets=st.binary(max_size=300))
 def test_p1_any_octets_in_any_pieces_give_the_same(data: st.DataObject, octets: bytes) -> None:
-    octets = data.draw(st.just(octets) | st.just(says(True, octets)))
+    octets = data.draw(st.just(octets) | st.just(message_frames(True, octets)))
     whole = unmasked(octets, [])
     assert unmasked(octets, data.draw(strategies.cuts(len(octets)))) == whole
     assert len(whole) == len(octets)
@@ -95,12 +95,12 @@ def test_p1_any_octets_in_any_pieces_give_the_same(data: st.DataObject, octets: 
 @given(start=st.integers(0, 99), count=st.integers(0, 99))
 def test_what_was_lost_inside_a_payload_is_passed_over(start: int, count: int) -> None:
     body = bytes(range(200))
-    octets = build_websocket_frame(body, key=b"abcd") + says(True, b"behind")
+    octets = build_websocket_frame(body, key=b"abcd") + message_frames(True, b"behind")
     unmasking = Unmasking()
     unmasking.feed(request() + octets[: 8 + start])
     unmasking.skip(count)
     assert unmasking.feed(octets[8 + start + count : 8 + 200]) == body[start + count :]
-    assert unmasking.feed(says(True, b"behind")).endswith(b"\0behind")
+    assert unmasking.feed(message_frames(True, b"behind")).endswith(b"\0behind")
 
 
 def test_a_huge_size_costs_nothing() -> None:

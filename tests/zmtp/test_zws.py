@@ -16,10 +16,10 @@ from tests.zws import (
     build_message_zws,
     build_websocket_frame,
     damaged_zws_sides,
+    message_frames,
     ready,
     request,
     response,
-    says,
     zws_sides,
 )
 from zmtpscope.zmtp.commands import build_command
@@ -34,11 +34,11 @@ from zmtpscope.zmtp.zws_side import LARGEST_IN_FRAGMENTS, ZwsReader
 def read(side: ZwsSide, cuts: list[int] | None = None) -> tuple[Transcript, bytes]:
     """Findings about a side, and the octets of source 1."""
     reader = side.reader()
-    said = feed(reader, side.unmasked, cuts or ())
+    transcript = feed(reader, side.unmasked, cuts or ())
     octets = bytearray(side.unmasked)
     for offset, moved in reader.moves:
         octets[offset : offset + len(moved)] = moved
-    return said, bytes(octets)
+    return transcript, bytes(octets)
 
 
 def server(*octets: bytes, chosen: str | None = "NULL") -> ZwsSide:
@@ -84,41 +84,41 @@ def test_p3_frames_without_zmtp(client: bool, data: st.DataObject) -> None:
     repeated = st.lists(st.tuples(st.lists(frame, min_size=1, max_size=3), st.sampled_from([1, 12, 40])), max_size=5)
     octets = b"".join(b"".join(frames) * times for frames, times in data.draw(repeated))
     side = ZwsSide(client, "NULL", (request() if client else response()) + ready(client, "PUSH") + octets)
-    said = read_with_care(side)
-    assert read(side)[0] == said
-    assert read(side, data.draw(strategies.cuts(len(side.octets))))[0] == said
+    transcript = read_with_care(side)
+    assert read(side)[0] == transcript
+    assert read(side, data.draw(strategies.cuts(len(side.octets))))[0] == transcript
 
 
 def test_p3_frames_without_zmtp_inside_a_message() -> None:
     text = build_websocket_frame(b"text", TEXT)
     first, last = build_message_zws(b"a", more=True), build_message_zws(b"b")
     side = server(ready(False, "PUSH"), text * 20, first, text, last, text)
-    said = read_with_care(side)
-    assert read(side)[0] == said
-    assert [between for *_, between in said.skipped] == [True] * 20 + [False, True]
+    transcript = read_with_care(side)
+    assert read(side)[0] == transcript
+    assert [between for *_, between in transcript.skipped] == [True] * 20 + [False, True]
 
 
 def test_p3_runs_of_plain_frames_are_scanned() -> None:
     sizes = [0, 1, 124, 125, 126, 65534, 65535]
     for client in (False, True):
-        messages = b"".join(says(client, bytes(size), b"x") for size in sizes) * 3
+        messages = b"".join(message_frames(client, bytes(size), b"x") for size in sizes) * 3
         side = ZwsSide(client, "NULL", (request() if client else response()) + ready(client, "PUSH") + messages)
-        said, octets = read(side)
-        assert said.findings == []
-        assert [octets[body : body + size] for _, body, size, _ in said.rows] == 3 * [
+        transcript, octets = read(side)
+        assert transcript.findings == []
+        assert [octets[body : body + size] for _, body, size, _ in transcript.rows] == 3 * [
             body for size in sizes for body in (bytes(size), b"x")
         ]
-        assert [flags for *_, flags in said.rows] == [1, 0] * len(sizes) * 3
+        assert [flags for *_, flags in transcript.rows] == [1, 0] * len(sizes) * 3
 
 
-def trees(said: Transcript, octets: bytes) -> list[FieldNode]:
+def trees(transcript: Transcript, octets: bytes) -> list[FieldNode]:
     found = []
-    for event in said.events:
+    for event in transcript.events:
         if isinstance(event, Greeting | Command):
             own = event.octets if isinstance(event, Command) else None
             found.append(field_tree(event.regime, own or octets[event.start : event.stop], event.start))
-    for offset, body, size, _ in said.rows:
-        regime = [each for start, each in said.regimes if start <= offset][-1]
+    for offset, body, size, _ in transcript.rows:
+        regime = [each for start, each in transcript.regimes if start <= offset][-1]
         found.append(field_tree(regime, octets[offset : body + size], offset))
     return found
 
@@ -126,10 +126,10 @@ def trees(said: Transcript, octets: bytes) -> list[FieldNode]:
 @MANY
 @given(side=damaged_zws_sides())
 def test_p5_leaves_tile_the_units(side: ZwsSide) -> None:
-    said, octets = read(side)
-    stops = {event.start: event.stop for event in said.events if isinstance(event, Greeting | Command)}
-    stops |= {offset: body + size for offset, body, size, _ in said.rows}
-    for tree in trees(said, octets):
+    transcript, octets = read(side)
+    stops = {event.start: event.stop for event in transcript.events if isinstance(event, Greeting | Command)}
+    stops |= {offset: body + size for offset, body, size, _ in transcript.rows}
+    for tree in trees(transcript, octets):
         at = tree.start
         for leaf in tree.leaves():
             assert leaf.start == at
@@ -140,9 +140,9 @@ def test_p5_leaves_tile_the_units(side: ZwsSide) -> None:
 @MANY
 @given(side=zws_sides())
 def test_p6_tree_and_event_agree(side: ZwsSide) -> None:
-    said, octets = read(side)
-    events = {event.start: event for event in said.events if isinstance(event, Greeting | Command)}
-    for tree in trees(said, octets):
+    transcript, octets = read(side)
+    events = {event.start: event for event in transcript.events if isinstance(event, Greeting | Command)}
+    for tree in trees(transcript, octets):
         values = {leaf.name: leaf.value for leaf in tree.leaves()}
         event = events.get(tree.start)
         if event is None:
@@ -175,10 +175,10 @@ def test_p4_messages_that_were_built_are_read(bodies: list[bytes], key: bytes, d
         octets += build_message_zws(body, more=part < last, key=key, cuts=cuts)
     client = bool(key)
     side = ZwsSide(client, "NULL", (request() if client else response()) + ready(client, "PUSH") + octets)
-    said, source = read(side, data.draw(strategies.cuts(len(side.octets))))
-    assert said.findings == []
-    assert [source[body : body + size] for _, body, size, _ in said.rows] == bodies
-    assert [flags for *_, flags in said.rows] == [1] * last + [0]
+    transcript, source = read(side, data.draw(strategies.cuts(len(side.octets))))
+    assert transcript.findings == []
+    assert [source[body : body + size] for _, body, size, _ in transcript.rows] == bodies
+    assert [flags for *_, flags in transcript.rows] == [1] * last + [0]
 
 
 @MANY
@@ -190,8 +190,8 @@ def test_p9_nothing_raises(octets: bytes, chosen: str | None, client: bool) -> N
 
 def test_p9_what_is_waited_for_is_bounded() -> None:
     huge = b"\x82\x7f" + (2**63 - 1).to_bytes(8, "big")
-    said, _ = read(server(ready(False, "PUSH"), huge + b"\0abc"))
-    assert [size for _, _, size, _ in said.rows] == [2**63 - 2]
+    transcript, _ = read(server(ready(False, "PUSH"), huge + b"\0abc"))
+    assert [size for _, _, size, _ in transcript.rows] == [2**63 - 2]
     too_huge = b"\x82\x7f" + (2**63).to_bytes(8, "big")
     reader = server(ready(False, "PUSH"), too_huge).reader()
     assert [finding.id for finding in feed(reader, server(ready(False, "PUSH"), too_huge).octets).findings] == [
@@ -200,8 +200,8 @@ def test_p9_what_is_waited_for_is_bounded() -> None:
     assert reader.broken is not None
     fragment = build_websocket_frame(bytes(LARGEST_IN_FRAGMENTS), final=False)
     reader = server().reader()
-    said = feed(reader, server(ready(False, "PUSH"), fragment).octets)
-    assert [finding.id for finding in said.findings] == ["ZWS-07"]
+    transcript = feed(reader, server(ready(False, "PUSH"), fragment).octets)
+    assert [finding.id for finding in transcript.findings] == ["ZWS-07"]
     assert reader.opaque
     reader = server().reader()
     reader.read(b"HTTP/1.1 101 " + bytes(20_000), 0)
@@ -218,7 +218,7 @@ def client(*octets: bytes) -> ZwsSide:
 
 READY = ready(False, "PUSH")
 CASES = {
-    "a clean start": (server(READY, says(False, b"a", b"b")), []),
+    "a clean start": (server(READY, message_frames(False, b"a", b"b")), []),
     "no flags octet": (server(READY, build_websocket_frame(b"")), ["ZWS-01"]),
     "flags 03": (server(READY, build_websocket_frame(b"\3\4PING\0\0")), ["ZWS-02"]),
     "flags 04": (server(READY, build_websocket_frame(b"\4a")), ["ZWS-02"]),
@@ -228,36 +228,36 @@ CASES = {
             READY,
             build_websocket_frame(b"a", TEXT, final=False),
             build_websocket_frame(b"b", CONTINUATION),
-            says(False, b"c"),
+            message_frames(False, b"c"),
         ),
         ["ZWS-04"],
     ),
-    "compressed": (server(READY, b"\xc2\x02\0a", says(False, b"a")), ["ZWS-05"]),
+    "compressed": (server(READY, b"\xc2\x02\0a", message_frames(False, b"a")), ["ZWS-05"]),
     "a reserved opcode": (server(READY, build_websocket_frame(b"a", 3)), ["ZWS-06"]),
     "a reserved control opcode": (server(READY, build_websocket_frame(b"a", 12)), ["ZWS-06"]),
-    "a server that masks": (server(READY, says(True, b"a")), ["ZWS-06"]),
-    "a client that does not": (client(says(False, b"a")), ["ZWS-06"]),
+    "a server that masks": (server(READY, message_frames(True, b"a")), ["ZWS-06"]),
+    "a client that does not": (client(message_frames(False, b"a")), ["ZWS-06"]),
     "a size in a longer form": (server(READY, b"\x82\x7e\0\x02\0a"), ["ZWS-06"]),
     "a ping in fragments": (server(READY, build_websocket_frame(b"a", PING, final=False)), ["ZWS-06"]),
     "a ping that is too large": (server(READY, build_websocket_frame(bytes(126), PING)), ["ZWS-06"]),
     "half a close code": (server(READY, build_websocket_frame(b"\3", CLOSE)), ["ZWS-06"]),
     "a continuation of nothing": (server(READY, build_websocket_frame(b"\0a", CONTINUATION)), ["ZWS-06"]),
     "a message inside of another": (
-        server(READY, build_websocket_frame(b"\0a", final=False), says(False, b"b")),
+        server(READY, build_websocket_frame(b"\0a", final=False), message_frames(False, b"b")),
         ["ZWS-06"],
     ),
     "a message inside of a text message": (
-        server(READY, build_websocket_frame(b"a", TEXT, final=False), says(False, b"b")),
+        server(READY, build_websocket_frame(b"a", TEXT, final=False), message_frames(False, b"b")),
         ["ZWS-04", "ZWS-06"],
     ),
     "the end inside of a message": (server(READY, build_websocket_frame(b"\0a", final=False)), ["ZMTP3X-FRAME-05"]),
     "the end inside of a multipart message": (server(READY, build_message_zws(b"a", more=True)), ["ZMTP3X-FRAME-06"]),
-    "a message before READY": (server(says(False, b"a"), READY), ["ZMTP3X-CMD-09"]),
+    "a message before READY": (server(message_frames(False, b"a"), READY), ["ZMTP3X-CMD-09"]),
     "READY in a message frame": (server(READY[:2] + b"\0" + READY[3:]), ["ZMTP3X-CMD-10"]),
-    "an identity": (server(says(False, b"me"), chosen=None), []),
-    "an identity with MORE": (server(says(False, b"me", b"x"), chosen=None), ["ZWS-08"]),
-    "an identity that is too large": (server(says(False, bytes(256)), chosen=None), ["ZWS-08"]),
-    "an identity that nobody waits for": (server(says(False, bytes(1 << 17)), chosen=None), ["ZWS-08"]),
+    "an identity": (server(message_frames(False, b"me"), chosen=None), []),
+    "an identity with MORE": (server(message_frames(False, b"me", b"x"), chosen=None), ["ZWS-08"]),
+    "an identity that is too large": (server(message_frames(False, bytes(256)), chosen=None), ["ZWS-08"]),
+    "an identity that nobody waits for": (server(message_frames(False, bytes(1 << 17)), chosen=None), ["ZWS-08"]),
 }
 
 
@@ -280,16 +280,18 @@ def test_findings_have_a_place() -> None:
 
 def test_the_identity_of_a_side_without_a_mechanism() -> None:
     """jszmq, and libzmq that talks to it: no READY, the first message is the routing id."""
-    said, _ = read(ZwsSide(True, None, request("ZWS2.0") + says(True, b"me") + says(True, b"", b"x")))
-    head, identity = said.events
+    transcript, _ = read(
+        ZwsSide(True, None, request("ZWS2.0") + message_frames(True, b"me") + message_frames(True, b"", b"x"))
+    )
+    head, identity = transcript.events
     assert isinstance(identity, Greeting)
     assert (head.regime.source, identity.regime.source) == (0, 1)
     assert identity.fields == {"identity": "me"}
-    assert len(said.rows) == 2
+    assert len(transcript.rows) == 2
 
 
 def test_subscriptions_and_sealed_messages_are_known() -> None:
-    subscriber = server(ready(False, "SUB"), says(False, b"\1news"), build_message_zws(b"\0ne", cuts=(1, 2)))
+    subscriber = server(ready(False, "SUB"), message_frames(False, b"\1news"), build_message_zws(b"\0ne", cuts=(1, 2)))
     assert [flags for *_, flags in read(subscriber)[0].rows] == [SUBSCRIBE, 0x400]
     sealed = build_command("CURVE", "MESSAGE", {"nonce": 3, "box": bytes(17)})
     rows = read(server(build_message_zws(sealed), build_message_zws(sealed, command=True), chosen="CURVE"))[0].rows
@@ -300,19 +302,19 @@ def test_control_frames_are_reported_wherever_they_are() -> None:
     ping, pong = build_websocket_frame(b"beat", PING), build_websocket_frame(b"beat", PONG)
     fragments = build_websocket_frame(b"\0a", final=False) + ping + build_websocket_frame(b"b", CONTINUATION)
     close = build_websocket_frame(b"\x03\xe9going", CLOSE)
-    said, octets = read(server(READY, fragments, pong, close))
-    _, _, *controls = said.events
+    transcript, octets = read(server(READY, fragments, pong, close))
+    _, _, *controls = transcript.events
     assert [event.fields for event in controls if isinstance(event, Command)] == [
         {"size": 4, "name": "WS-PING", "context": b"beat"},
         {"size": 4, "name": "WS-PONG", "context": b"beat"},
         {"size": 7, "name": "WS-CLOSE", "close_code": 1001, "reason": "going"},
     ]
-    ((offset, body, size, _),) = said.rows
+    ((offset, body, size, _),) = transcript.rows
     assert octets[offset:body] == b"\x02\x02" + ping + b"\x80\x01" + b"\0"
     assert octets[body : body + size] == b"ab"
 
 
 def test_unmasking_is_what_makes_source_1() -> None:
-    side = ZwsSide(True, "NULL", request() + says(True, b"hello"))
+    side = ZwsSide(True, "NULL", request() + message_frames(True, b"hello"))
     assert b"hello" not in side.octets
     assert Unmasking().feed(side.octets).endswith(MASK + b"\0hello")

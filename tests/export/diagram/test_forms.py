@@ -46,7 +46,7 @@ def texts(picture: ElementTree.Element) -> list[str]:
     return [each.text or each[0].tail or "" for each in picture.iter(f"{SVG}text")]
 
 
-def said_by(topic: bytes, identity: str, name: str) -> Diagram:
+def diagram_with(topic: bytes, identity: str, name: str) -> Diagram:
     """A subscription, messages and a command with hostile text."""
     talk = Conversation()
     talk.send(0, GREETING)
@@ -77,12 +77,12 @@ def assert_harmless(diagram: Diagram) -> None:
 
 @given(st.binary(max_size=40), st.text(max_size=20), st.text(min_size=1, max_size=30))
 def test_no_text_of_peers_becomes_syntax(topic: bytes, identity: str, name: str) -> None:
-    assert_harmless(said_by(topic, identity, name))
+    assert_harmless(diagram_with(topic, identity, name))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_text_that_means_something_elsewhere_is_text(text: str) -> None:
-    diagram = said_by(text.encode() * 2, text, text)  # long enough to be cut in a picture
+    diagram = diagram_with(text.encode() * 2, text, text)  # long enough to be cut in a picture
     assert_harmless(diagram)
     assert any("SUBSCRIBE" in each for each in texts(as_svg(diagram)))
 

@@ -95,9 +95,9 @@ def test_handshakes_of_many_connections_are_an_arrow_each_unless_they_fail() -> 
     failed = Conversation(ports=(51_000, 5555))
     failed.send(0, GREETING)
     failed.close()
-    said = [what for _, _, what in arrows(of_traffic(*talks, failed, folds=False))]
-    assert said.count("TCP connect, handshake of 3.1 NULL") == 4
-    assert [what for what in said if what.startswith(("GREETING", "READY"))] == ["GREETING 3.1 NULL"]
+    texts = [what for _, _, what in arrows(of_traffic(*talks, failed, folds=False))]
+    assert texts.count("TCP connect, handshake of 3.1 NULL") == 4
+    assert [what for what in texts if what.startswith(("GREETING", "READY"))] == ["GREETING 3.1 NULL"]
 
 
 def test_lifelines_of_a_broker_are_in_the_order_of_a_request() -> None:

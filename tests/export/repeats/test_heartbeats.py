@@ -38,8 +38,8 @@ class Talk(Conversation):
 
 def test_heartbeats_of_a_real_connection_are_the_first_of_each_side_and_two_lines(zmtpscope: Run) -> None:
     _, output, _ = zmtpscope("read", BOTH)
-    told = [line.split("  ")[-1].strip() for line in output.splitlines() if "P" in line and "PING" in line]
-    assert told == [
+    texts = [line.split("  ")[-1].strip() for line in output.splitlines() if "P" in line and "PING" in line]
+    assert texts == [
         "PING",
         "PING",
         "PING/PONG 3 times more, every 0.3 s, slowest answer 0.066 ms -> --all prints one line for each",
@@ -72,10 +72,10 @@ def test_they_are_counted_across_messages_and_written_before_the_end() -> None:
         talk.beat()
         talk.send(0, message(b"work"))
     talk.close()
-    told = words(talk.packets)
-    assert told.count("PING") == told.count("PONG") == 1
-    assert told.count(["message 4 octets", "work"][-1]) == 30
-    assert told[-2] == "PING/PONG 29 times more, every 1 s, slowest answer 1 ms"
+    texts = words(talk.packets)
+    assert texts.count("PING") == texts.count("PONG") == 1
+    assert texts.count(["message 4 octets", "work"][-1]) == 30
+    assert texts[-2] == "PING/PONG 29 times more, every 1 s, slowest answer 1 ms"
 
 
 def test_one_more_is_written_in_words() -> None:
@@ -129,9 +129,9 @@ def test_unanswered_pings_are_not_held_back_for_ever() -> None:
     for _ in range(MAX_OPEN + 3):
         talk.wait(SECOND)
         talk.send(0, heartbeat("PING"))
-    told = words(talk.packets)
-    assert told.count("PING") == MAX_OPEN + 4
-    assert told.count("PING/PONG once more, after 1 s, answered in 1 ms") == 1
+    texts = words(talk.packets)
+    assert texts.count("PING") == MAX_OPEN + 4
+    assert texts.count("PING/PONG once more, after 1 s, answered in 1 ms") == 1
 
 
 def test_where_lines_do_not_wait_they_are_written_every_ten_seconds() -> None:
@@ -153,9 +153,9 @@ def test_where_lines_do_not_wait_others_show_that_it_is_over(sent: bytes) -> Non
     other.wait(14 * SECOND)
     other.send(0, hello("DEALER"))
     other.send(1, hello("ROUTER"))
-    told = words([*talk.packets, *other.packets], waits=False)
-    assert told.index("PING/PONG 2 times more, every 1 s, slowest answer 1 ms") < len(told) - 4
-    assert told.count("PING") == 1 + bool(sent)
+    texts = words([*talk.packets, *other.packets], waits=False)
+    assert texts.index("PING/PONG 2 times more, every 1 s, slowest answer 1 ms") < len(texts) - 4
+    assert texts.count("PING") == 1 + bool(sent)
 
 
 def test_connections_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,5 +166,5 @@ def test_connections_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatc
         talk.wait(number * SECOND // 10)
         talk.beat(5)
         packets += talk.packets
-    told = words(packets)
-    assert sum(map(repeated, told)) + told.count("PING") == 20
+    texts = words(packets)
+    assert sum(map(repeated, texts)) + texts.count("PING") == 20

@@ -73,9 +73,9 @@ def test_a_client_that_is_refused_over_and_over_is_one_line(zmtpscope: Run) -> N
 
 
 def test_a_hundred_are_one_line_too() -> None:
-    told = words(joined(*[refused(number * 0.3) for number in range(118)]))
-    assert len([what for what in told if what.startswith("GREETING")]) == 2
-    assert told[-1] == "retried 117 times, c2 to c118, every 0.3 s, each with the same outcome as c1"
+    texts = words(joined(*[refused(number * 0.3) for number in range(118)]))
+    assert len([what for what in texts if what.startswith("GREETING")]) == 2
+    assert texts[-1] == "retried 117 times, c2 to c118, every 0.3 s, each with the same outcome as c1"
 
 
 def test_one_is_written_in_words() -> None:
@@ -84,33 +84,33 @@ def test_one_is_written_in_words() -> None:
 
 def test_another_user_another_answer_and_another_endpoint_are_other_attempts() -> None:
     for other in (refused(1, user="guest"), refused(1, reason="500"), refused(1, port=5556)):
-        told = words(joined(refused(0), other))
-        assert len([what for what in told if what.startswith("closed")]) == 2
+        texts = words(joined(refused(0), other))
+        assert len([what for what in texts if what.startswith("closed")]) == 2
 
 
 def test_clients_are_counted_one_by_one() -> None:
     one, other = bytes([10, 0, 0, 8]), bytes([10, 0, 0, 9])
     talks = [refused(number, client=other if number % 3 else one) for number in range(12)]
-    told = [what for what in words(joined(*talks)) if what.startswith("retried")]
-    assert told == [
+    texts = [what for what in words(joined(*talks)) if what.startswith("retried")]
+    assert texts == [
         "retried 3 times, c4 to c10, every 3 s, each with the same outcome as c1",
         "retried 7 times, c3 to c12, every 1.43 s, each with the same outcome as c2",
     ]
 
 
 def test_counted_attempts_are_written_when_the_client_connects() -> None:
-    told = written(joined(refused(0), refused(1), refused(2), accepted(3), refused(10)))
-    begin = [conn for _, conn, _ in told].index("c4")
-    assert told[begin - 1][1:] == ("c3", "retried 2 times, c2 to c3, every 1 s, each with the same outcome as c1")
-    assert [what for _, conn, what in told if conn == "c4"][4:] == [
+    texts = written(joined(refused(0), refused(1), refused(2), accepted(3), refused(10)))
+    begin = [conn for _, conn, _ in texts].index("c4")
+    assert texts[begin - 1][1:] == ("c3", "retried 2 times, c2 to c3, every 1 s, each with the same outcome as c1")
+    assert [what for _, conn, what in texts if conn == "c4"][4:] == [
         "WELCOME", "INITIATE PUSH", "READY PULL", "work", "closed by PUSH after 10.0 ms, 3.1 PLAIN, 1 message from PUSH"
     ]  # fmt: skip
-    assert next(what for _, conn, what in told if conn == "c5") == "GREETING 3.1 PLAIN"
+    assert next(what for _, conn, what in texts if conn == "c5") == "GREETING 3.1 PLAIN"
 
 
 def test_two_ways_to_fail_in_turn_are_counted_each() -> None:
-    told = words(joined(*[refused(number, reason="500" if number % 2 else "400") for number in range(10)]))
-    assert told[-2:] == [
+    texts = words(joined(*[refused(number, reason="500" if number % 2 else "400") for number in range(10)]))
+    assert texts[-2:] == [
         "retried 4 times, c3 to c9, every 2 s, each with the same outcome as c1",
         "retried 4 times, c4 to c10, every 2 s, each with the same outcome as c2",
     ]
@@ -132,8 +132,8 @@ def test_lines_are_kept_back_for_a_minute_and_for_a_second_where_they_do_not_wai
 
 
 def test_where_lines_do_not_wait_they_are_written_every_ten_seconds() -> None:
-    told = written(joined(*[refused(number) for number in range(35)]), waits=False)
-    assert [(round(time), what) for time, _, what in told if what.startswith("retried")] == [
+    texts = written(joined(*[refused(number) for number in range(35)]), waits=False)
+    assert [(round(time), what) for time, _, what in texts if what.startswith("retried")] == [
         (10, "retried 10 times, c2 to c11, every 1 s, each with the same outcome as c1"),
         (20, "retried 10 times, c12 to c21, every 1 s, each with the same outcome as c1"),
         (30, "retried 10 times, c22 to c31, every 1 s, each with the same outcome as c1"),
@@ -145,8 +145,8 @@ def test_remembered_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     for name in ("MAX_OPEN", "MAX_PAIRS", "MAX_FAILURES"):
         monkeypatch.setattr(retries, name, 2)
     talks = [refused(number, port=5555 + number % 3, reason=str(number % 4)) for number in range(36)]
-    told = words(joined(*talks))
-    assert sum(map(repeated, told)) + len([what for what in told if what.startswith("closed")]) == 36
+    texts = words(joined(*talks))
+    assert sum(map(repeated, texts)) + len([what for what in texts if what.startswith("closed")]) == 36
 
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: path.name)

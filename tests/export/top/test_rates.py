@@ -31,7 +31,7 @@ SECOND, MILLISECOND = 1_000_000_000, 1_000_000
 PATTERNS = sorted(CAPTURES.glob("patterns/*.pcap"))
 
 
-def said(capture: Any, interval: int | None, most: int = 1000) -> dict[str, list[dict[str, Any]]]:
+def rows_by_kind(capture: Any, interval: int | None, most: int = 1000) -> dict[str, list[dict[str, Any]]]:
     """The JSON lines of each kind, interval by interval; rows sorted, so that their order does not matter."""
     rates = Rates(interval, most)
     found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
@@ -70,7 +70,7 @@ def counted(path: pathlib.Path, interval: int) -> tuple[Counter[Any], Counter[An
 
 @pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_counts_match_the_records(path: pathlib.Path) -> None:
-    found = said(open_captures([str(path)]), SECOND)
+    found = rows_by_kind(open_captures([str(path)]), SECOND)
     topics, connections, octets = counted(path, SECOND)
     by_topic, octets_by_topic = Counter[Any](), Counter[Any]()
     for line in found["topic"]:
@@ -92,7 +92,7 @@ def test_counts_match_the_records(path: pathlib.Path) -> None:
 @pytest.mark.parametrize("most", [3, 1000])
 def test_nothing_depends_on_what_is_read_at_a_time(path: pathlib.Path, most: int) -> None:
     whole, small = (
-        said(open_captures([str(path)], block_size=size), 20 * MILLISECOND, most) for size in (1 << 21, 300)
+        rows_by_kind(open_captures([str(path)], block_size=size), 20 * MILLISECOND, most) for size in (1 << 21, 300)
     )
     assert whole == small
 
@@ -100,7 +100,7 @@ def test_nothing_depends_on_what_is_read_at_a_time(path: pathlib.Path, most: int
 def test_subscribers_are_the_ones_that_could_get_a_message() -> None:
     path = CAPTURES / "patterns/pubsub.pcap"
     truth = json.loads(path.with_suffix(".truth.json").read_text())
-    rows = {line["topic"]: line for line in said(open_captures([str(path)]), None)["topic"]}
+    rows = {line["topic"]: line for line in rows_by_kind(open_captures([str(path)]), None)["topic"]}
     subscribed = [topic for kind, topic in truth["subscriptions"] if kind == "subscribe"]
     assert sorted(subscribed) == ["", "a", "b"]  # by two sockets
     assert {topic: line["subscribers"] for topic, line in rows.items()} == {"a.topic": 2, "b.topic": 2, "c.topic": 1}
@@ -192,7 +192,7 @@ def test_a_subscription_counts_until_the_end_of_its_interval() -> None:
     two = talk((0, subscribe(b"a")), (1, message(b"ab", b"1")), (0, cancel(b"a")))
     two.wait(SECOND)
     two.send(1, message(b"ab", b"2"))
-    lines_of = said(Capture(two.packets), SECOND)["topic"]
+    lines_of = rows_by_kind(Capture(two.packets), SECOND)["topic"]
     assert [line["subscribers"] for line in lines_of] == [1, 0]
 
 
@@ -201,7 +201,7 @@ def test_a_connection_that_has_gone_subscribes_to_nothing() -> None:
     leaves.close()
     stays = talk((0, subscribe(b"")), ports=(50_001, 5555), start=leaves.time + SECOND)
     stays.send(1, message(b"a", b"2"))
-    found = said(Capture([*leaves.packets, *stays.packets]), SECOND)["topic"]
+    found = rows_by_kind(Capture([*leaves.packets, *stays.packets]), SECOND)["topic"]
     assert [line["subscribers"] for line in found] == [1, 1]
     assert [line["messages"] for line in found] == [1, 1]
 
@@ -212,7 +212,7 @@ def test_the_same_subscription_twice_has_to_be_cancelled_twice() -> None:
         one.send(0, cancel(b"a"))
         one.wait(SECOND)
         one.send(1, message(b"a", b"2"))
-    found = said(Capture(one.packets), SECOND)["topic"]
+    found = rows_by_kind(Capture(one.packets), SECOND)["topic"]
     assert [line["subscribers"] for line in found] == [1, 1, 0]
 
 
@@ -235,21 +235,21 @@ publications = st.lists(
 
 @given(publications, st.integers(1, 9), st.integers(3, 5))
 def test_others_are_the_least_used_for_any_block_size(
-    said_by: list[tuple[int, bytes, int]], size: int, most: int
+    published: list[tuple[int, bytes, int]], size: int, most: int
 ) -> None:
     talks = [talk(ports=(50_000 + number, 5555 + number)) for number in range(2)]
     packets = [packet for one in talks for packet in one.packets]
-    for number, name, wrong in said_by:
+    for number, name, wrong in published:
         one = talks[number]
         one.time = max(each.time for each in talks)
         one.send(1, message(name, b"x"))
         packets.append(replace(one.packets[-1], time=one.time + wrong * MILLISECOND))
-    whole, cut = (said(Capture(packets, each), 7 * MILLISECOND, most) for each in (1000, size))
+    whole, cut = (rows_by_kind(Capture(packets, each), 7 * MILLISECOND, most) for each in (1000, size))
     assert whole == cut
-    assert sum(line["messages"] for line in whole["topic"]) == len(said_by)
+    assert sum(line["messages"] for line in whole["topic"]) == len(published)
     found = rates_of(packets, None, most)
     assert len(found.topics) <= most + 1
-    assert int(found.topics.total[SENT].sum()) == len(said_by)
+    assert int(found.topics.total[SENT].sum()) == len(published)
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 1)), min_size=1, max_size=40), st.integers(1, 9))
@@ -260,7 +260,7 @@ def test_peers_that_were_not_counted_yet_take_no_rows(senders: list[tuple[int, i
         talks[number].time = max(each.time for each in talks)
         talks[number].send(side, message(b"a", b"x"))
         packets.append(talks[number].packets[-1])
-    whole, cut = (said(Capture(packets, each), 7 * MILLISECOND, 3) for each in (1000, size))
+    whole, cut = (rows_by_kind(Capture(packets, each), 7 * MILLISECOND, 3) for each in (1000, size))
     assert whole == cut
 
 

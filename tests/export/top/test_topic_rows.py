@@ -17,27 +17,27 @@ from zmtpscope.export.top.topic_rows import TopicRows
 SENDERS = [Peer(None, "10.0.0.1", port, "PUB") for port in (5555, 5556)]
 
 
-Said = list[tuple[int, bytes]]
+Published = list[tuple[int, bytes]]
 """The index of the sender, and the topic, of each message."""
 
 
-def assert_found(rows: TopicRows, counters: Counters[Topic], said: Said, behind: bytes) -> None:
+def assert_found(rows: TopicRows, counters: Counters[Topic], published: Published, behind: bytes) -> None:
     data, starts = b"", []
-    for _, name in said:
+    for _, name in published:
         data += b"\x00"
         starts.append(len(data))
         data += name
-    senders, sizes = np.array([sender for sender, _ in said]), np.array([len(name) for _, name in said])
+    senders, sizes = np.array([sender for sender, _ in published]), np.array([len(name) for _, name in published])
     found = rows.rows(dict(enumerate(SENDERS)), senders, data + behind, np.array(starts), sizes).tolist()
-    assert [counters.keys[row] for row in found] == [Topic(SENDERS[sender], name) for sender, name in said]
+    assert [counters.keys[row] for row in found] == [Topic(SENDERS[sender], name) for sender, name in published]
 
 
 names = st.binary(max_size=40) | st.sampled_from([b"", b"a", b"a\0", b"a\0\0", b"topic.1", b"topic.12"])
-said = st.lists(st.tuples(st.sampled_from([0, 1]), names), min_size=1)
+published = st.lists(st.tuples(st.sampled_from([0, 1]), names), min_size=1)
 
 
-@given(st.lists(said, max_size=6), st.integers(1, 40), st.binary(max_size=50))
-def test_rows_match_the_topics(calls: list[Said], least: int, behind: bytes) -> None:
+@given(st.lists(published, max_size=6), st.integers(1, 40), st.binary(max_size=50))
+def test_rows_match_the_topics(calls: list[Published], least: int, behind: bytes) -> None:
     counters = Counters[Topic]()
     rows = TopicRows(counters)
     with pytest.MonkeyPatch.context() as patch:
@@ -52,8 +52,8 @@ def test_topics_in_one_place_are_distinguished(monkeypatch: pytest.MonkeyPatch) 
     rows = TopicRows(counters)
     random = Random(1)
     for _ in range(4):
-        said = [(random.randrange(2), b"%d" % random.randrange(20)) for _ in range(200)]
-        assert_found(rows, counters, said, bytes(32))
+        published = [(random.randrange(2), b"%d" % random.randrange(20)) for _ in range(200)]
+        assert_found(rows, counters, published, bytes(32))
 
 
 def test_rows_that_have_other_numbers_are_looked_up_anew() -> None:

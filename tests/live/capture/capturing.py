@@ -155,7 +155,7 @@ def send(interface: str, packets: Iterable[bytes]) -> None:
             sender.send(packet)
 
 
-def say(count: int, size: int = 20, address: str = "127.0.0.1") -> None:
+def send_datagrams(count: int, size: int = 20, address: str = "127.0.0.1") -> None:
     """Send numbered UDP datagrams; a closed port answers each."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         for number in range(count):

@@ -17,8 +17,8 @@ from tests.live.capture.capturing import (
     ethernet,
     has_written,
     pcap_packets,
-    say,
     send,
+    send_datagrams,
     sending,
     started,
     tcpdump,
@@ -47,7 +47,7 @@ def test_loopback_as_tcpdump_writes_it(engine: str, tmp_path: Path) -> None:
         capturing(interfaces=("lo",), engine=engine, write_to=str(tmp_path / "lo.pcapng")) as session,
     ):
         for size in (4, 5, 6, 7, 1400, 60_000):
-            say(30, size)
+            send_datagrams(30, size)
         wait_for(session, lambda status: status.packets == 360)
         assert session.status.engine == engine
     found = contents(tmp_path / "lo.pcapng")
@@ -101,7 +101,7 @@ def test_a_tagged_packet_is_cut_behind_its_tag(engine: str, tmp_path: Path) -> N
 @in_namespace(*VETH, LOOPBACK)
 def test_any_interface_has_its_own_description(engine: str, tmp_path: Path) -> None:
     with capturing(interfaces=("any",), engine=engine, write_to=str(tmp_path / "f")) as session:
-        say(5)
+        send_datagrams(5)
         wait_for(session, lambda status: status.packets >= 10)
         # an interface that did not exist when the capture began, without link headers
         with tunnel("t0") as device:
@@ -126,7 +126,7 @@ def test_packets_of_several_interfaces_are_in_the_order_of_their_arrival(engine:
     with capturing(interfaces=("lo", "vb"), engine=engine, write_to=str(tmp_path / "f")) as session:
         for number in range(20):
             send("va", [ethernet(number)])
-            say(1)
+            send_datagrams(1)
         wait_for(session, lambda status: status.packets >= 60)
     found = contents(tmp_path / "f")
     assert found.interfaces == [(1, "lo, vb", 262_144), (1, "lo", 262_144), (1, "vb", 262_144)]

@@ -22,8 +22,8 @@ from tests.live.capture.capturing import (
     capturing,
     contents,
     ethernet,
-    say,
     send,
+    send_datagrams,
     started,
     wait_for,
 )
@@ -71,7 +71,7 @@ def test_another_program_captures_and_its_statistics_are_in_the_file(engine: str
     before = time.time_ns()
     with capturing(interfaces=("lo",), engine=engine, filter="udp", write_to=str(tmp_path / "f")) as session:
         for size in (20, 1400, 60_000):
-            say(100, size)
+            send_datagrams(100, size)
         wait_for(session, lambda status: status.packets == 300)
     found = contents(tmp_path / "f")
     assert session.status.engine == engine
@@ -89,7 +89,7 @@ def test_another_program_captures_and_its_statistics_are_in_the_file(engine: str
 @in_namespace(LOOPBACK)
 def test_a_packet_truncated_by_another_program_keeps_its_length(engine: str, tmp_path: Path) -> None:
     with capturing(interfaces=("lo",), engine=engine, snap_length=96, write_to=str(tmp_path / "f")) as session:
-        say(3, 1400)
+        send_datagrams(3, 1400)
         wait_for(session, lambda status: status.packets >= 6)
     found = [(len(packet), size) for _, _, packet, size in contents(tmp_path / "f").packets]
     assert found.count((96, 1442)) == 3
@@ -112,7 +112,7 @@ def test_dumpcap_captures_from_several_interfaces(tmp_path: Path) -> None:
         interfaces=("va", "lo"), engine="dumpcap", filter="udp or ether proto 0x88b5", write_to=str(tmp_path / "f")
     ) as session:
         send("vb", [ethernet(number) for number in range(5)])
-        say(7)
+        send_datagrams(7)
         wait_for(session, lambda status: status.packets == 12)
     found = contents(tmp_path / "f")
     assert [name for _, name, _ in found.interfaces] == ["va", "lo"]
@@ -189,7 +189,7 @@ def wait_until_gone(group: int) -> None:
 @in_namespace(LOOPBACK)
 def test_a_program_that_is_ended_by_others_ends_the_capture_and_what_arrived_is_there(tmp_path: Path) -> None:
     with started(interfaces=("lo",), engine="tcpdump", filter="udp", write_to=str(tmp_path / "f")) as session:
-        say(5)
+        send_datagrams(5)
         wait_for(session, lambda status: status.packets == 5)
         assert session._process is not None
         (tcpdump,) = [each for each in processes_of(session._process.pid) if each != session._process.pid]

@@ -19,8 +19,8 @@ from tests.live.capture.capturing import (
     contents_so_far,
     ethernet,
     has_written,
-    say,
     send,
+    send_datagrams,
     started,
     wait_for,
 )
@@ -340,7 +340,7 @@ def test_other_interfaces_are_captured_from_when_one_is_deleted(engine: str, tmp
     with capturing(interfaces=("vb", "lo"), engine=engine, write_to=f"{tmp_path}/f") as session:
         subprocess.run(["ip", "link", "delete", "vb"], check=True)
         wait_for(session, lambda status: "vb was removed; the capture continues without it" in status.notices)
-        say(5)
+        send_datagrams(5)
         wait_for(session, has_written(10))
     assert session.status.failure is None
 
@@ -417,14 +417,14 @@ def test_the_time_up_to_which_all_packets_are_written_is_known(engine: str, tmp_
         assert session.status.known_until < begin
         wait_for(session, lambda status: status.known_until > begin)
         # with packets: some are older than the read that does not find them yet
-        said = []
+        notes = []
         for number in range(200):
             send("va", [ethernet(number)])
             session.wait(0)
-            said.append((session.status.packets, session.status.known_until))
+            notes.append((session.status.packets, session.status.known_until))
         wait_for(session, has_written(200))
         times = [time for _, time, _, _ in contents_so_far(session).packets]
-        assert all(known_until < times[packets] for packets, known_until in said if packets < 200)
+        assert all(known_until < times[packets] for packets, known_until in notes if packets < 200)
         wait_for(session, lambda status: status.known_until > times[-1])
 
 

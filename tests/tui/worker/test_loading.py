@@ -58,7 +58,7 @@ def test_a_block_is_read_in_parts_with_the_same_records(name: str) -> None:
 
 def test_problems_are_notified_unasked() -> None:
     with worker_of("problems/subscription-lost-on-reconnect.pcap") as worker:
-        said = worker.wait_for(Progress, lambda progress: progress.diagnoses is not None)
-        assert said.is_done
-        assert said.diagnosed == said.records
-        assert said.diagnoses == "1 error, 1 note"
+        loaded = worker.wait_for(Progress, lambda progress: progress.diagnoses is not None)
+        assert loaded.is_done
+        assert loaded.diagnosed == loaded.records
+        assert loaded.diagnoses == "1 error, 1 note"

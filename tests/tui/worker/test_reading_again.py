@@ -60,8 +60,8 @@ def test_a_rule_names_the_payload_and_lists_restart() -> None:
         assert marked.found == 3
         assert first_message(worker, "kind == data")["payload"]["protocol"] == "text"
         read_again(worker, ReadAgain(decode_as=("topic==a.topic,zmtp:messagepack",)))
-        said = [each.state for each in worker.notices if isinstance(each, ListChanged)]
-        after = next(each for each in reversed(said) if each.name == "messages")
+        states = [each.state for each in worker.notices if isinstance(each, ListChanged)]
+        after = next(each for each in reversed(states) if each.name == "messages")
         assert after.generation > max(before.generation, marked.generation)
         assert worker.ask(Rows("messages", 0, 1)).rows
         assert not worker.ask(Rows("marked", 0, 1)).rows

@@ -33,11 +33,11 @@ def test_a_search_finds_the_next_and_the_previous_row(
     monkeypatch.setattr(module, "MAX_CONCURRENT", most)
     store, _ = opened(PUBSUB, options_for(PUBSUB))
     numbers = np.arange(len(store))[::-2]
-    says = [row for row, number in enumerate(numbers.tolist()) if filter_of(sought).holds(store.row(number))]
-    assert bool(says) == ("nowhere" not in sought)
+    matching = [row for row, number in enumerate(numbers.tolist()) if filter_of(sought).holds(store.row(number))]
+    assert bool(matching) == ("nowhere" not in sought)
     for place in range(-1, len(numbers) + 1, 4):
-        assert found(store, numbers, sought, place) == min((row for row in says if row > place), default=None)
-        before = max((row for row in says if row < place), default=None)
+        assert found(store, numbers, sought, place) == min((row for row in matching if row > place), default=None)
+        before = max((row for row in matching if row < place), default=None)
         assert found(store, numbers, sought, place, forward=False) == before
 
 

@@ -15,11 +15,11 @@ ALWAYS = ("clear-text",)
 """Rules that report something about nearly all captures."""
 
 
-def told(path: Path) -> dict[str, Diagnosis]:
+def diagnoses_in(path: Path) -> dict[str, Diagnosis]:
     return _by_rule(diagnoses(path))
 
 
-def told_of(*talks: Talk) -> dict[str, Diagnosis]:
+def diagnoses_of(*talks: Talk) -> dict[str, Diagnosis]:
     """The causes in scripted connections, by rule."""
     return _by_rule(diagnose(knowledge_of(*talks)))
 
