@@ -26,6 +26,7 @@ from zmtpscope.dissect.tcp.connection import CONNECTED, Connection, LastSeen
 from zmtpscope.dissect.tcp.directions import Directions
 from zmtpscope.dissect.tcp.flows import Flows
 from zmtpscope.dissect.tcp.misordered import put_in_order
+from zmtpscope.grouping import grouped
 from zmtpscope.option_texts import DecodeAs
 
 if TYPE_CHECKING:
@@ -173,19 +174,28 @@ class Analyser:
         touched = self.flows.feed(block, directions, *taken)
         self.fast_path.give()
         self._take_over()
-        for each in changes:
-            self._mark(each, block, touched)
+        if changes:
+            self._mark(changes, block, touched)
         return touched
 
-    def _mark(self, change: Change, block: SegmentBlock, touched: list[Connection]) -> None:
-        """Mark the side of a change, so that its connection reports it. The connection is added to `touched`."""
-        key, sides = block.keys[change.direction], self.flows.sides
-        side = sides.get(key) or next((side for each in touched for side in each.tcp if side.key == key), None)
-        if side is not None:
-            side.acknowledgment_changes += ((_arrival(block, change.row), change.packet, change.kind),)
-            connection = self.flows.connections.get(side)
-            if connection is not None and connection not in touched:
-                touched.append(connection)
+    def _mark(self, changes: list[Change], block: SegmentBlock, touched: list[Connection]) -> None:
+        """Mark the sides whose acknowledgments changed, so that their connections report it.
+
+        These connections are added to `touched`.
+        """
+        current = [self.flows.sides.get(block.keys[each.direction]) for each in changes]
+        still_open = [self.flows.connections[side] for side in current if side is not None]
+        sides = grouped((side.key, (each, side)) for each in dict.fromkeys(touched + still_open) for side in each.tcp)
+        marked: dict[Connection, None] = {}
+        for change in changes:
+            key, at = block.keys[change.direction], _arrival(block, change.row)
+            begun = [each for each in sides.get(key, ()) if each[0].start.ordinal <= at.ordinal]
+            if begun:  # several connections may have had these ports
+                connection, side = max(begun, key=lambda each: each[0].start)
+                side.acknowledgment_changes += ((at, change.packet, change.kind),)
+                marked[connection] = None
+        before = set(touched)
+        touched += [each for each in marked if each not in before]
 
     def _put_in_order(self, block: SegmentBlock, before: int) -> None:
         """Correct times that run backwards within a connection, since packets are in the right order.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ACKNOWLEDGMENT_FINDINGS = {
     LATE: ("ZMTP-CONN-24", "from packet {} on"),
     PROMPTLY: ("ZMTP-CONN-25", "from packet {} on"),
-    EARLY: ("ZMTP-CONN-27", "packet {} acknowledges it"),
+    EARLY: ("ZMTP-CONN-27", ""),
 }
 """Id and detail of the finding about a change of acknowledgments, by `acknowledgment_times.Change.kind`."""
 

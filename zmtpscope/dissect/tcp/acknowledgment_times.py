@@ -28,11 +28,11 @@ that became slower has other times."""
 MIN_AT_ONCE, MIN_LATE, MIN_LASTED = 10, 8, 2_000_000_000
 """Acknowledgments at once, then late ones in a row, and the time between the first and the last of these (ns)."""
 
-END, TIME, PROMPT, LATE_ONES, SINCE, FIRST, IS_LATE, NEXT, ACKNOWLEDGED, WHERE, IS_DONE = range(11)
-FIELDS = 11
+END, TIME, PROMPT, LATE_ONES, SINCE, FIRST, IS_LATE, NEXT, ACKNOWLEDGED, IS_DONE = range(10)
+FIELDS = 10
 """Number of fields of a direction: what it sent last, its acknowledgments of a slow stream; then the next sequence
-number and the largest acknowledgment (each + 1; 0: unknown), the packet of the latter, and whether its octets are not
-compared any more: one was reported, or it ended."""
+number and the largest acknowledgment (each + 1; 0: unknown), and whether its octets are not compared any more: one was
+reported, or it ended."""
 
 IS_TIMING = slice(END, NEXT)
 """The fields about a slow stream."""
@@ -52,8 +52,8 @@ class Change(NamedTuple):
     """A change in the acknowledgments of a direction, which row `row` of a block shows.
 
     `direction` is an index of `block.keys`: the side that acknowledges, but of kind `EARLY` the side whose octets come
-    after their acknowledgment. `packet` is the first late or prompt packet, or the early one. `kind`: `LATE`,
-    `PROMPTLY` or `EARLY`.
+    after their acknowledgment. `packet` is the first late or prompt packet, or the one with these octets. `kind`:
+    `LATE`, `PROMPTLY` or `EARLY`.
     """
 
     direction: int
@@ -134,7 +134,7 @@ def acknowledgment_changes(
         end = (sequence + stop - start) % MODULUS
         if flag & SYN:
             if not (own[NEXT] and 0 <= distance(int(own[NEXT]) - 1, end + 1) < MAX_AHEAD):  # no copy of an earlier one
-                own[NEXT:] = end + 2, 0, 0, False
+                own[NEXT:] = end + 2, 0, False
                 if not (flag & ACK or 0 <= distance(int(other[ACKNOWLEDGED]) - 1, end + 1) < MAX_AHEAD):
                     other[NEXT:] = 0
         elif own[NEXT] and distance(end, int(own[NEXT]) - 1) > 0:
@@ -142,7 +142,7 @@ def acknowledgment_changes(
             is_early = other[ACKNOWLEDGED] and distance(int(other[ACKNOWLEDGED]) - 1, begin) > 0
             if is_early and stop > start and not own[IS_DONE]:
                 own[IS_DONE] = other[IS_DONE] = True
-                found.append((flow, row, int(other[WHERE]), EARLY))
+                found.append((flow, row, packet, EARLY))
             own[NEXT] = end + 1
         if flag & (FIN | RST):
             own[IS_DONE] = True
@@ -150,7 +150,7 @@ def acknowledgment_changes(
         if flag & (ACK | RST) == ACK and (
             not own[ACKNOWLEDGED] or distance(acknowledgment, int(own[ACKNOWLEDGED]) - 1) > 0
         ):
-            own[ACKNOWLEDGED], own[WHERE] = acknowledgment + 1, packet
+            own[ACKNOWLEDGED] = acknowledgment + 1
         if flag & (SYN | FIN | RST | CUT):
             own[IS_TIMING] = other[IS_TIMING] = 0
         elif stop > start:

@@ -23,7 +23,6 @@ cdef enum:
     IS_LATE
     NEXT
     ACKNOWLEDGED
-    WHERE
     IS_DONE
     FIELDS
 
@@ -68,16 +67,16 @@ def acknowledgment_changes(
         if flag & SYN:
             ahead = distance(own[NEXT] - 1, end + 1)
             if not own[NEXT] or ahead < 0 or ahead >= MAX_AHEAD:
-                own[NEXT], own[ACKNOWLEDGED], own[WHERE], own[IS_DONE] = end + 2, 0, 0, 0
+                own[NEXT], own[ACKNOWLEDGED], own[IS_DONE] = end + 2, 0, 0
                 ahead = distance(other[ACKNOWLEDGED] - 1, end + 1)
                 if not flag & ACK and (ahead < 0 or ahead >= MAX_AHEAD):
-                    other[NEXT] = other[ACKNOWLEDGED] = other[WHERE] = other[IS_DONE] = 0
+                    other[NEXT] = other[ACKNOWLEDGED] = other[IS_DONE] = 0
         elif own[NEXT] and distance(end, own[NEXT] - 1) > 0:
             begin = sequence if distance(sequence, own[NEXT] - 1) > 0 else own[NEXT] - 1
             is_early = other[ACKNOWLEDGED] and distance(other[ACKNOWLEDGED] - 1, begin) > 0
             if is_early and octets > 0 and not own[IS_DONE]:
                 own[IS_DONE] = other[IS_DONE] = 1
-                found.append((flows[row], row, other[WHERE], EARLY))
+                found.append((flows[row], row, packets[row], EARLY))
             own[NEXT] = end + 1
         if flag & FIN_OR_RST:
             own[IS_DONE] = 1
@@ -86,7 +85,7 @@ def acknowledgment_changes(
         if flag & (ACK | RST) == ACK and (
             not own[ACKNOWLEDGED] or distance(acknowledgments[row], own[ACKNOWLEDGED] - 1) > 0
         ):
-            own[ACKNOWLEDGED], own[WHERE] = acknowledgments[row] + 1, packets[row]
+            own[ACKNOWLEDGED] = acknowledgments[row] + 1
         if flag & RESETS:
             forget_timing(own)
             forget_timing(other)

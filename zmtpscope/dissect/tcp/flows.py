@@ -255,35 +255,19 @@ class Flows:
 
         `index` is its row, `key` its flow key; the others are fields of its header, and the `length` of its payload.
         """
-        side = self.sides.get(key)
         if flags & UNREACHABLE:
-            if side is not None:
-                self.connections[side].unreachable = acknowledgment
-                again = self._peer(side).unanswered
-                if again is not None:
-                    again.unreachable = acknowledgment
+            self._note_unreachable(key, acknowledgment)
             return
-        if side is not None and (side.waits or self._peer(side).waits):
-            at = self.arrival(index)
-            self._advance_clock(self.connections[side], at.time, decided_by_time(at.ordinal))
-            side = self.sides.get(key)
-        closed = self.closed.get(key) if side is None else None
-        if closed is not None and not flags & SYN:
+        side = self._side_of(index, key, sequence, flags)
+        if side is None:
             self.late += length
-            last = closed._replace(time=self.arrival(index).time)
-            self.closed.update(((key, last), (reverse(key), last)))
             return
-        if side is None or self._is_new_session(side, sequence, flags):
-            if side is not None:
-                self._close(self.connections[side], index, "reused")
-            side = self._open(key, flags, index)
         connection, at = self.connections[side], self.arrival(index)
         peer = connection.tcp[1 - side.number]
         for each in (side, peer):
             each.leave_plain()
-        self._watch(
-            side, peer, SegmentHeader(sequence, acknowledgment, flags, length + self.reassembler.cut.get(index, 0)), at
-        )
+        whole = length + self.reassembler.cut.get(index, 0)
+        self._watch(side, peer, SegmentHeader(sequence, acknowledgment, flags, whole), at)
         side.seen = True
         if flags & ACK and not flags & RST:
             side.acknowledged = acknowledgment
@@ -291,14 +275,8 @@ class Flows:
             if peer.next < 0 and opens:  # the first ACK has the other side's first number; a later one may be beyond
                 peer.next, peer.begun = acknowledgment, True
         if flags & SYN:
-            if side.initial == sequence and side.number == 0 and not connection.has_octets:
-                connection.syns, connection.last_syn = connection.syns + 1, self.arrival(index)
-                connection.is_answer_lost |= peer.initial >= 0
-            first = (sequence + 1) % MODULUS
-            if side.next < 0 or not side.delivered:  # otherwise it is late, and much was decided without it
-                side.initial, side.next, side.begun = sequence, first, True
-            sequence = first
-            connection.opened_by = 0
+            _take_syn(connection, side, sequence, at)
+            sequence = (sequence + 1) % MODULUS
         if side.next < 0:
             side.next = sequence
         if side.waits and length and sequence == side.next:
@@ -306,12 +284,7 @@ class Flows:
         if length or flags & CUT:
             self.reassembler.segment(side, index, sequence, at)
         if flags & FIN and side.fin is None:
-            total = length + self.reassembler.cut.get(index, 0)
-            finish = side.delivered + distance((sequence + total) % MODULUS, side.next)
-            if finish >= 0:  # otherwise it is a copy from an earlier connection on these ports
-                side.fin, side.finish = at, finish
-                if finish > side.delivered:
-                    self.reassembler.wait_for_end(side, at)
+            self._take_fin(side, (sequence + whole) % MODULUS, at)
         if flags & RST:
             connection.resets_with_ack = bool(flags & ACK)
             connection.hops = self._hops_of_syn(key, index), self.reassembler.hops.get(index)
@@ -325,6 +298,44 @@ class Flows:
             self._close(connection, index, "fin")
             return
         connection.resume_plain()
+
+    def _note_unreachable(self, key: bytes, kind: int) -> None:
+        """Note an ICMP message of a `kind` about a segment with this flow key."""
+        side = self.sides.get(key)
+        if side is not None:
+            self.connections[side].unreachable = kind
+            again = self._peer(side).unanswered
+            if again is not None:
+                again.unreachable = kind
+
+    def _side_of(self, index: int, key: bytes, sequence: int, flags: int) -> TcpSide | None:
+        """Return the side that sent the segment in row `index`, of a new connection if necessary; None if the segment
+        belongs to a closed connection."""
+        side = self.sides.get(key)
+        if side is not None and (side.waits or self._peer(side).waits):
+            at = self.arrival(index)
+            self._advance_clock(self.connections[side], at.time, decided_by_time(at.ordinal))
+            side = self.sides.get(key)
+        closed = self.closed.get(key) if side is None else None
+        if closed is not None and not flags & SYN:
+            last = closed._replace(time=self.arrival(index).time)
+            self.closed.update(((key, last), (reverse(key), last)))
+            return None
+        if side is None:
+            return self._open(key, flags, index)
+        if self._is_new_session(side, sequence, flags):
+            self._close(self.connections[side], index, "reused")
+            return self._open(key, flags, index)
+        return side
+
+    def _take_fin(self, side: TcpSide, sequence: int, at: Arrival) -> None:
+        """Note the first FIN of a side, which has the number `sequence`, and wait for the octets before it."""
+        finish = side.delivered + distance(sequence, side.next)
+        if finish < 0:  # a copy from an earlier connection on these ports
+            return
+        side.fin, side.finish = at, finish
+        if finish > side.delivered:
+            self.reassembler.wait_for_end(side, at)
 
     def _watch(self, side: TcpSide, peer: TcpSide, header: SegmentHeader, at: Arrival) -> None:
         """Update the closed receive windows and the retransmissions of both sides by the segment `at` of `side`."""
@@ -456,3 +467,13 @@ class Flows:
         for connection in still_open:
             self._close(connection, 0, "open")
         return self._touched()
+
+
+def _take_syn(connection: Connection, side: TcpSide, sequence: int, at: Arrival) -> None:
+    """Note a SYN with the number `sequence`, or a copy of it, in the segment `at`."""
+    if side.initial == sequence and side.number == 0 and not connection.has_octets:
+        connection.syns, connection.last_syn = connection.syns + 1, at
+        connection.is_answer_lost |= connection.tcp[1].initial >= 0
+    if side.next < 0 or not side.delivered:  # otherwise it is late, and much was decided without it
+        side.initial, side.next, side.begun = sequence, (sequence + 1) % MODULUS, True
+    connection.opened_by = 0
