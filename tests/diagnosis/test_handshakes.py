@@ -12,8 +12,18 @@ from hypothesis import strategies as st
 from tests.diagnosis.diagnosing import consequences_of, diagnoses_in, diagnoses_of
 from tests.diagnosis.talking import CLIENT, SERVER, Talk
 from tests.zws import build_request
+from zmtpscope.capture.segments import ACK, FIN
 from zmtpscope.records import MILLISECOND
 from zmtpscope.zmtp.greeting import build_signature
+
+
+def test_a_client_that_closes_before_ready_arrives_was_not_waited_for() -> None:
+    """Its handshake timer is shorter than the path takes."""
+    talk = Talk(0).greet(CLIENT).wait(0.6).greet(SERVER).wait(0.8)
+    talk.conversation.add(CLIENT, FIN | ACK)
+    talk.wait(0.4).ready(SERVER, "REP").wait(0.2)
+    talk.conversation.add(SERVER, FIN | ACK)
+    assert "handshake-timeout" not in diagnoses_of(talk)
 
 
 @given(st.integers(1, 30))

@@ -114,6 +114,8 @@ def _hung(connection: ObservedConnection, knowledge: Knowledge) -> Hung | None:
         is_stuck = connection.is_open and is_idle and not may_be_missing
         return Hung(connection, silent, waited, False) if is_stuck else None
     waited = ending.moment.ns - connection.start.ns
+    if ending.side == silent and closes_before_ready(connection):
+        return None
     is_in_vain = ending.side != silent or (progress[silent] > 0 and waited >= MIN_WAIT)
     return Hung(connection, silent, waited, True) if is_in_vain and waited > AT_ONCE else None
 
