@@ -17,7 +17,8 @@ IN_PYTHON := tests/zmtp tests/capture/test_records.py tests/capture/test_headers
 # Without --no-compile, pip takes half as long again; Python compiles modules when it first imports them
 PIP := $(BIN)/pip --quiet --disable-pip-version-check install --no-compile
 
-# Parts of the suite, the longest first: each process collects its own tests only. More jobs than cores: many tests wait
+# Parts of the suite, the longest first; each process collects only its own tests. Many tests wait, so there are more
+# jobs than cores.
 PARTS := spark dissect cli tui export live
 PARALLEL := --jobs=4 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
@@ -59,7 +60,7 @@ lint: $(DEV) $(COMPILED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Tests start hundreds of processes, which share the bytecode of what they import, whatever the environment says.
+# Tests start hundreds of processes that share bytecode files, so this variable of the caller is cleared.
 test test-all: export PYTHONDONTWRITEBYTECODE =
 test: $(DEV) $(COMPILED)
 	tests/install_tools.sh
@@ -71,7 +72,7 @@ test-all: test
 tests/others:
 	$(BIN)/pytest $(FULL) $(PARTS:%=--ignore=tests/%)
 
-# test_cost.py counts lines of Python, and the compiled form takes fewer
+# test_cost.py counts executed lines of Python; its bounds are those of the compiled form
 tests/python:
 	ZMTPSCOPE_COMPILED=0 $(BIN)/pytest $(FULL) $(if $(FULL),--ignore tests/dissect/test_cost.py tests/dissect) $(IN_PYTHON)
 
