@@ -17,9 +17,9 @@ IN_PYTHON := tests/zmtp tests/capture/test_records.py tests/capture/test_headers
 # Without --no-compile, pip takes half as long again; Python compiles modules when it first imports them
 PIP := $(BIN)/pip --quiet --disable-pip-version-check install --no-compile
 
-# Parts of the suite, the longest first; each process collects only its own tests. Many tests wait, so there are more
-# jobs than cores.
-PARTS := spark dissect cli tui export live
+# Parts of the suite, the longest first, after all others; each process collects only its own tests. Many tests wait, so
+# there are more jobs than cores.
+PARTS := dissect spark cli tui export live
 PARALLEL := --jobs=4 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 .DEFAULT_GOAL := help
@@ -64,7 +64,7 @@ lint: $(DEV) $(COMPILED)
 test test-all: export PYTHONDONTWRITEBYTECODE =
 test: $(DEV) $(COMPILED)
 	tests/install_tools.sh
-	$(MAKE) $(PARALLEL) $(PARTS:%=tests/%) tests/others tests/python lint
+	$(MAKE) $(PARALLEL) tests/others tests/python $(PARTS:%=tests/%) lint
 
 test-all: export FULL := --full
 test-all: test
