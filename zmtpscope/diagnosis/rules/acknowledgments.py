@@ -270,8 +270,8 @@ TABLE = (
         "* Not proven: TCP also sends data again that only arrives late, after later data.\n"
         "* The programs lose no message. A message that arrives late also delays the messages after it.\n"
         "* The data may have arrived, and only its acknowledgment was lost on the way back.\n"
-        "* A note if less than one segment in twenty was lost, as when a fast sender fills a queue on the path. Also "
-        "a note if all of this data arrived within the round trip of the handshake: TCP repairs no loss so soon.",
+        "* Severity note if less than one segment in twenty was lost, as when a fast sender fills a queue on the path. "
+        "Also a note if all of this data arrived within the round trip of the handshake: TCP repairs no loss so soon.",
         "* At least one octet in three is in the capture twice, as in captures on several interfaces.\n"
         "* The receiver acknowledged the missing octets, and no host sent them again: the capture lost them, not the "
         "path.",
@@ -288,13 +288,13 @@ TABLE = (
         "* Only large packets: if all repeated segments are larger than any data that arrived before, the path may "
         "drop large packets (path MTU).\n"
         "* Only new connections: if just the first data of new connections is affected, they probably wait until the "
-        "listening program accepts them. Until then its kernel answers SYNs and drops data. Both ends must be on one "
-        "host, or at least two connections must have waited.\n"
+        "listening program accepts them. Until then its kernel answers SYNs and drops data. Reported so only "
+        "if both ends are on one host, or if two connections waited: otherwise the network may have lost the data.\n"
         "* Acknowledged data: if TCP repeats data at least twice, 0.2 s or more apart, although the capture contains "
         "its acknowledgment, the path loses acknowledgments between the capture point and the sender. Not proven: on "
         "a slow path they may only be late.\n"
-        "* A note if it lasted less than 3 s and TCP has not given up.\n"
-        "* A warning if the octets were finally acknowledged: messages arrived late.",
+        "* Severity note if it lasted less than 3 s and TCP has not given up.\n"
+        "* Severity warning if the octets were finally acknowledged: messages arrived late.",
         "* The other side acknowledges the octets within a second.\n"
         "* The receive window of the other side is closed.\n"
         "* No packet of the other side was captured.",

@@ -129,7 +129,7 @@ TABLE = (
         "* Not proven if the server closed without ERROR: releases before 4.1 do so. A server that announces ZMTP 3.1 "
         "always sends ERROR, so a close without it has another reason: it cannot decrypt the INITIATE, or the socket "
         "types do not match.\n"
-        "* A note if the same client is accepted later.",
+        "* Severity note if the same client is accepted later.",
         "The same client is accepted later: then it is a note.",
         diagnoses_of(LOGIN_REFUSED),
         ("reconnect-storm",),

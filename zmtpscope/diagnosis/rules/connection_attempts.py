@@ -366,8 +366,8 @@ TABLE = (
         "answers, it names that port.\n"
         "* If earlier connections were established but received no greeting, the accept queue of the listener is "
         "full.\n"
-        "* Not proven if no SYN is repeated, because each attempt ends before TCP does so: the capture may lack the "
-        "answers.",
+        "* Not proven if no SYN is repeated. TCP repeats a SYN without an answer after a second, so answers may be "
+        "missing from the capture.",
         "* A later attempt of any client succeeds.\n"
         "* Other attempts of the client are rejected by ICMP, or are refused before and after.\n"
         "* The attempts are a port scan.\n"
@@ -383,8 +383,8 @@ TABLE = (
         "the answer. So the answers are lost between the capture point and the client: a firewall drops them, or they "
         "take another route.\n"
         "* If the client answers with RST and had given up, the answers arrived too late.\n"
-        "* If the client answers with RST but repeats its SYN, or acknowledges the answer of another address, it had "
-        "sent the SYN to that other address (NAT).",
+        "* If the client answers with RST but repeats its SYN, it had sent the SYN to another address (NAT).\n"
+        "* If the client acknowledges the answer of another address, it had sent the SYN to that address (NAT).",
         "* The client acknowledges the answer, or a later attempt succeeds.\n"
         "* The client sends its SYN only once, as port scanners do.\n"
         "* The client resets only few answers, as health checks do.",

@@ -430,10 +430,9 @@ TABLE = (
         "not reported, because the others lose nothing.\n"
         "* A publisher left all its subscribers, or all receivers left a PUSH that was sending, and none was "
         "connected again within 3 s.\n"
-        "Severity:\n"
-        "* A warning if a listener was not back within 10 s although clients tried, or if the peer cut off its own "
-        "message.\n"
-        "* A note if the host then listens on another port that its system chose.",
+        "* Severity warning if a listener was not back within 10 s although clients tried, or if the peer cut off its "
+        "own message.\n"
+        "* Severity note if the host then listens on another port that its system chose.",
         "* A pending PING, an ERROR or a forbidden frame explains the end.\n* No other peer depended on it.",
         _peer_departed,
         ("connection-refused", "connection-unanswered", "reconnect-storm", "request-lost"),

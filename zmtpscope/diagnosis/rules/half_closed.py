@@ -125,9 +125,9 @@ TABLE = (
         "A program leaves a connection open that its peer closed. The peer sent FIN, and the kernel of the other host "
         "acknowledged it, but the program there neither sent data nor closed until the end of the capture, for at "
         "least 2 s. libzmq closes within milliseconds. The program may leak descriptors, be stopped, or hang.\n"
-        "* A warning if the program left at least three connections open for a second each, although it continued to "
-        "send on others. On each of the three, the peer had sent at most a hundred messages, so the program is not "
-        "still reading them.\n"
+        "* Severity warning if the program left at least three connections open for a second each, although it "
+        "continued to send on others. On each of the three, the peer had sent at most a hundred messages, so the "
+        "program is not still reading them.\n"
         "* Otherwise a note.",
         "* The program still sends on the connection.\n"
         "* The kernel did not acknowledge the FIN.\n"

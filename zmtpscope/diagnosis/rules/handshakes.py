@@ -282,7 +282,7 @@ TABLE = (
         "program does.\n"
         "* If the silent program serves other connections meanwhile, it does not hang. It has reached a limit, such "
         "as the number of open files.\n"
-        "* A note if the wait was shorter than 3 s, and later connections succeeded.",
+        "* Severity note if the wait was shorter than 3 s, and later connections succeeded.",
         "* The silent side answers, or closes before the answer of the other side can reach it.\n"
         "* Octets of the connection are missing from the capture.\n"
         "* The connection is open, and octets of any connection are missing from the capture after that connection "

@@ -162,8 +162,10 @@ TABLE = (
         "A heartbeat TTL closes connections of working programs",
         "A peer sends PINGs with a TTL that is shorter than the time to its next PING, or longer than 65.5 s, which "
         "libzmq up to 4.3.6 truncates. The other side closed the connection when the TTL expired, as the protocol "
-        "requires. The time between two PINGs may come from any connection of the peer to the endpoint. For a peer "
-        "that reconnects within 2 s, it is the time from the handshake to the first PING.",
+        "requires.\n"
+        "* The time between two PINGs is taken from any connection of the peer to the endpoint.\n"
+        "* If no connection has two PINGs, and the peer reconnects within 2 s, it is the time from the handshake to "
+        "the first PING.",
         "The next PING arrives before the TTL expires, or the other side did not close then.",
         _ttl,
         (

@@ -131,9 +131,9 @@ TABLE = (
         "warn",
         "Connections open late because SYNs are sent again",
         "A client repeated the SYN of a connection for 2.5 s or longer, because no answer reached it.\n"
-        "* A warning if the program accepted no other connection meanwhile: the accept queue of its listener was "
-        "full.\n"
-        "* A warning if several connections opened late while the program served others.\n"
+        "* Severity warning if the program accepted no other connection meanwhile: the accept queue of its listener "
+        "was full.\n"
+        "* Severity warning if several connections opened late while the program served others.\n"
         "* Otherwise a note: a firewall limits new connections, packets were lost, or the host was not up yet.",
         "The copies of the SYN follow sooner, or the connection is not ZMTP.",
         _opened_late,

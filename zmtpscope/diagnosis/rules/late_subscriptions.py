@@ -362,8 +362,8 @@ TABLE = (
         "A subscriber missed messages, because it subscribed to their topic at most ten seconds after another "
         "subscriber had received them. Since ZMTP 3.0 a publisher sends only topics that have a subscriber, so the "
         "loss is visible only if another subscriber received the messages.\n"
-        "* A warning if its first subscription came at least 50 ms after its own handshake.\n"
-        "* A warning if it had the topic on an earlier connection, and reconnected at least 200 ms later.\n"
+        "* Severity warning if its first subscription came at least 50 ms after its own handshake.\n"
+        "* Severity warning if it had the topic on an earlier connection, and reconnected at least 200 ms later.\n"
         "* A note, and not proven, if a subscriber without identity closed the earlier connection itself: the later "
         "one may be another program on the same host.\n"
         "* Otherwise a note: it may have been started later on purpose.",
@@ -379,7 +379,7 @@ TABLE = (
         "The publisher's side ended a connection. The same client (address and identity) reconnected within a minute, "
         "and did not repeat a subscription that it had not cancelled. A capture does not show whether the program "
         "intended this.\n"
-        "* An error if other subscribers have received messages of the subscription since.\n"
+        "* Severity error if other subscribers have received messages of the subscription since.\n"
         "* A warning, and not proven, if the client has no identity, and none of its topics is one of the old "
         "connection: it may be another program on that host.",
         "* The client cancelled the subscription, or ended the connection itself.\n"
@@ -394,9 +394,9 @@ TABLE = (
         "A SUB sent no subscription, or a DISH no JOIN, for at least a second after its handshake, so it receives "
         "nothing. The whole connection was captured. An XSUB is reported only if it sent an "
         "ordinary message, and then not as proven: without subscribers of its own it subscribes to nothing.\n"
-        "* A note if another SUB of the same address subscribes at the endpoint.\n"
-        "* A note if the same address connected within a second to another program of the publisher's host, which "
-        "answers it: a library may open a SUB for programs that need none.",
+        "* Severity note if another SUB of the same address subscribes at the endpoint.\n"
+        "* Severity note if the same address connected within a second to another program of the publisher's host, "
+        "which answers it: a library may open a SUB for programs that need none.",
         "* The handshake was complete for less than a second.\n"
         "* Subscriptions are not visible (ZMTP before 3.0, CURVE).",
         _none,

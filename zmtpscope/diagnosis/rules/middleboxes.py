@@ -91,7 +91,7 @@ TABLE = (
         "address. A host sends both with the same TTL. So a load balancer, firewall or NAT sent the RST in the name "
         "of the host, usually because it had dropped the state of an idle connection. The peer still works, but did "
         "not receive the last messages.\n"
-        "* An error if requests were pending, otherwise a warning.\n"
+        "* Severity error if requests were pending, otherwise a warning.\n"
         "* Not proven: the route may have changed, or a firewall answered the SYN.",
         "The RST has the TTL of the SYN, or the SYN was not captured.",
         _reset_on_the_way,

@@ -121,8 +121,8 @@ TABLE = (
         "capture shows the refusal, not its reason: the program may not run, or it may be bound to another address.\n"
         "* If other clients are connected to the endpoint, the program runs. The diagnosis then names these clients.\n"
         "* If two hosts refuse each other, both connect and neither binds.\n"
-        "* A warning if the clients were connected before.\n"
-        "* A note in the first 10 s.",
+        "* Severity warning if the clients were connected before.\n"
+        "* Severity note if they have tried for less than 10 s: the server may still start.",
         "* A later attempt of any client succeeds.\n"
         "* Nothing shows that the endpoint is ZeroMQ. Signs of ZeroMQ are an established connection, and the random "
         "retry intervals of libzmq.",

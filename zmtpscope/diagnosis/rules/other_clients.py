@@ -244,7 +244,7 @@ TABLE = (
         "A client of another protocol uses the port",
         "A client sent octets that match no version of ZMTP to an endpoint that speaks ZMTP. The diagnosis names the "
         "protocol if the first octets show it (HTTP, TLS, SSH).\n"
-        "* A note if the address scans ports.\n"
+        "* Severity note if the address scans ports.\n"
         "* If the listener ended all its other connections within 0.2 s, it probably failed on these octets.",
         "* The first octets are those of a version of ZMTP.\n* The other side does not speak ZMTP.",
         _foreign,

@@ -297,9 +297,9 @@ TABLE = (
         "requests. The quickest reply must take about as long as the time between two replies.\n"
         "* Not proven if at least four clients of a REP give up sooner than it can answer all of them in turn, judged "
         "by its quickest reply: the REP may hang instead.\n"
-        "* A note for REQs if at least two requests wait on average, and half of the replies take at least 100 ms and "
-        "twice the time of the quickest. The number of requests times the quickest reply must be about the whole "
-        "time: the server was never idle.",
+        "* Severity note for REQs if at least two requests wait on average, and half of the replies take at least 100 "
+        "ms and twice the time of the quickest. The number of requests times the quickest reply must be about the "
+        "whole time: the server was never idle.",
         "* All requests were sent at once, or the queue becomes shorter.\n"
         "* Newer requests overtake the oldest one, or the oldest has waited three times as long as the last replies "
         "took.\n"

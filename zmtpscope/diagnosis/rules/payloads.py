@@ -53,8 +53,8 @@ TABLE = (
         "A message contains a Python pickle that imports something when it is loaded (PICKLE-01). Every peer that can "
         "send to this socket can run code in the receiving program. Pickles of plain values are not reported, and "
         "encrypted messages can be checked only with their keys.\n"
-        "* A note between programs on the loopback interface of one host, unless the imported function can run a "
-        "command.",
+        "* Severity note between programs on the loopback interface of one host, unless the imported function can run "
+        "a command.",
         "The pickle imports nothing.",
         diagnoses_of((PICKLE, LOCAL_PICKLE)),
     ),

@@ -118,7 +118,7 @@ TABLE = (
         "sent nothing, and a request to a program of the ROUTER's host has no reply since. Since then the "
         "ROUTER sent it nothing for 5 s, and for five times its longest earlier pause. Two messages count as equal if "
         "they begin with the same command. Not proven: the ROUTER may have nothing to send.\n"
-        "* A warning if such a request waits.",
+        "* Severity warning if such a request waits.",
         "* The ROUTER sends anything on the new connection.\n"
         "* The client begins the new connection with the same command, or repeated that command on the old one.\n"
         "* The client closed the old connection itself.",

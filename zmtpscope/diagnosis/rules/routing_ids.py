@@ -294,7 +294,7 @@ TABLE = (
         "another identity or none, and so with another routing id, and sent at least three messages. Since then the "
         "ROUTER sent it nothing for 5 s, and for ten times its longest earlier pause. The ROUTER probably still sends "
         "to the old routing id: libzmq drops these messages before they are on the wire, so it is not proven.\n"
-        "* A note if the ROUTER sends to other clients meanwhile.",
+        "* Severity note if the ROUTER sends to other clients meanwhile.",
         "* The ROUTER sends anything on the new connection.\n"
         "* The identity is the same as before.\n"
         "* The ROUTER only ever answered messages.\n"
@@ -310,8 +310,9 @@ TABLE = (
         "three messages of about the same size. The ROUTER may send to an unknown routing id, which libzmq drops "
         "before it is on the wire. Or another connection, which has ended without the ROUTER noticing, still owns the "
         "identity of the client. Not proven: the program may ignore that client on purpose.\n"
-        "* A note if the messages of the two DEALERs differ in size.\n"
-        "* A note if the ROUTER sent nothing to any client, and one DEALER has waited for 10 s after a few messages.",
+        "* Severity note if the messages of the two DEALERs differ in size.\n"
+        "* Severity note if the ROUTER sent nothing to any client, and one DEALER has waited for 10 s after a few "
+        "messages.",
         "* The ROUTER sends anything to that client.\n"
         "* The ROUTER answers fewer clients than it ignores.\n"
         "* The messages of the client have another size, or were not acknowledged.\n"

@@ -322,8 +322,8 @@ TABLE = (
         "The program of a receiver reads too slowly, or is busy. A capture does not show the queues of libzmq, but "
         "four signs of them.\n"
         "Closed window: the receive window of the receiver was closed (RFC 9293, 3.8.6), so its peer could not send.\n"
-        "* A warning if the window was closed for a second at a time, if other subscribers of the publisher received "
-        "more, or if sequence numbers have gaps since.\n"
+        "* Severity warning if the window was closed for a second at a time, if other subscribers of the publisher "
+        "received more, or if sequence numbers have gaps since.\n"
         "* Otherwise a note.\n"
         "Dropped messages: no window was closed, but another subscriber received messages that this one also "
         "subscribed to, and did not receive.\n"
@@ -332,11 +332,11 @@ TABLE = (
         "Late acknowledgments: the kernel of the receiver acknowledged data at once, and then at least eight times in "
         "a row for 2 s only after its timer for delayed acknowledgments (35 to 55 ms). So the program no longer "
         "reads. Not proven.\n"
-        "* A note if the receiver is no subscriber: a worker that takes one message at a time looks the same.\n"
+        "* Severity note if the receiver is no subscriber: a worker that takes one message at a time looks the same.\n"
         "* Not visible below five messages per second, because Linux has no such delay after a pause of 200 ms.\n"
         "Missing PONGs: the receiver sends messages and used to answer PINGs, but leaves out the PONG to a PING that "
         "follows messages. libzmq stops reading while the receive queue of a socket is full. Not proven.\n"
-        "* A note if the receiver is a worker, and it lasts less than 3 s.",
+        "* Severity note if the receiver is a worker, and it lasts less than 3 s.",
         "* The receive window was closed for less than 100 ms in total.\n"
         "* No other subscriber received more messages.\n"
         "* The kernel of the receiver acknowledges data at once, or did so late from the start.",

@@ -350,8 +350,9 @@ TABLE = (
         "warn",
         "Two clients use one identity",
         "Two clients announced the same identity to one ROUTER, on two connections that were open at the same time.\n"
-        "* An error if one client sent at least three messages and received none, while the other received some.\n"
-        "* A note if the newer client took over, and the older one sent nothing more and left for good.\n"
+        "* Severity error if one client sent at least three messages and received none, while the other received "
+        "some.\n"
+        "* Severity note if the newer client took over, and the older one sent nothing more and left for good.\n"
         "* Not proven if the earlier connection has no packets since the later one opened: it may have ended.\n"
         "A client that reconnects before its old connection is closed looks the same. If data on the old connection "
         "is no longer acknowledged, it is certain: the ROUTER has not noticed that the connection ended.",

@@ -423,11 +423,11 @@ TABLE = (
         "A subscription matched no message although the publisher sent others, or a DISH joined a group to which no "
         "RADIO sends. Since ZMTP 3.0, publishers do not send topics without a subscriber, so the right topic may be "
         "missing from the capture.\n"
-        "* A warning if a captured topic nearly equals the subscription. It may differ in case, quotes, a space or "
-        "zero octet at an end, a wildcard, or UTF-16, or be shorter.\n"
-        "* A note if the publisher sent nothing at all for 3 s, and another publisher, to which the client is not "
-        "connected, sends the topic.\n"
-        "* A note if the publisher sent nothing at all for 10 s.\n"
+        "* Severity warning if a captured topic nearly equals the subscription. It may differ in case, quotes, a space "
+        "or zero octet at an end, a wildcard, or UTF-16, or be shorter.\n"
+        "* Severity note if the publisher sent nothing at all for 3 s, and another publisher, to which the client is "
+        "not connected, sends the topic.\n"
+        "* Severity note if the publisher sent nothing at all for 10 s.\n"
         "* Otherwise a note: the publisher may have published nothing for this subscription.",
         "* The publisher sends any subscriber a topic that begins with the subscription.\n"
         "* The subscriber's host has the same subscription at another publisher, which sends matching messages.",
@@ -439,8 +439,8 @@ TABLE = (
         "A topic is sent that no subscription matches",
         "Subscribers received messages that match none of their subscriptions, although all their subscriptions were "
         "captured. Since ZMTP 3.0 publishers filter, so the publisher is older, or does not filter.\n"
-        "* A warning if a subscription nearly matches the topic.\n"
-        "* A note if none does, or if an XPUB publishes, which may map topics (ZMQ_XPUB_MANUAL).",
+        "* Severity warning if a subscription nearly matches the topic.\n"
+        "* Severity note if none does, or if an XPUB publishes, which may map topics (ZMQ_XPUB_MANUAL).",
         "* Subscriptions of the receiver are missing from the capture, or encrypted.\n"
         "* Another subscriber subscribed to the topic.\n"
         "* A later subscription matches, and the messages came before the first subscription.\n"

@@ -455,9 +455,9 @@ TABLE = (
         "new connection. libzmq does not repeat requests: a REQ without ZMQ_REQ_RELAXED waits forever.\n"
         "* If a broker forwarded the request, the waiting client is named.\n"
         "* If the server had not replied for long before it left, it probably hung: see request-unanswered.\n"
-        "* A note if a REQ of the same address later received a reply to any request at the endpoint, unless the REQ "
-        "reconnected and then sent nothing for 3 s: it still waits.\n"
-        "* A note if the client stopped reconnecting within 3 s, as in an orderly shutdown.",
+        "* Severity note if a REQ of the address of the client later received a reply at the endpoint: it may be the "
+        "same program. But an error if a REQ reconnected and sent nothing for 3 s, because it still waits.\n"
+        "* Severity note if the client stopped reconnecting within 3 s, as in an orderly shutdown.",
         "* The client sends the same request again.\n* The client had waited for long before the server left.",
         _lost,
         ("reconnect-storm",),

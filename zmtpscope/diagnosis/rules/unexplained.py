@@ -226,7 +226,7 @@ TABLE = (
         "* If the listener closes without ERROR, it is probably not ZeroMQ.\n"
         "* If one side closes after an equal time each time, although the other side answers, it has a timer.\n"
         "* Proven if an HTTP response refuses to switch to a WebSocket with ZWS.\n"
-        "* A note if there is only one connection.",
+        "* Severity note if there is only one connection.",
         "* A handshake of the two succeeds.\n* Another diagnosis covers one of these connections.",
         lambda knowledge: iter(()),
         ("reconnect-storm",),
