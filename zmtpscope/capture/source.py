@@ -306,7 +306,10 @@ class Gzip:
                 return octets
 
     def _up_to_damage(self, member: zlib._Decompress, size: int) -> bytes:
-        """Decompress at most `size` octets of a gzip member, up to its damage. Raises the error if there are none."""
+        """Decompress at most `size` octets of a gzip member that is damaged, from before the damage.
+
+        Raises the error of the decompressor if no octets are left there.
+        """
         octets, step = b"", len(self._input)
         while self._input and len(octets) < size:
             before = member.copy()

@@ -227,8 +227,10 @@ class _Left(NamedTuple):
 
 
 def _last_left(earlier: Iterable[Subscriber], key: TopicKey, siblings: Siblings) -> _Left | None:
-    """Return the last time at which one of the earlier connections was subscribed to a topic. `earlier` is sorted, the
-    latest end first."""
+    """Return when the last subscription to a topic ended on `earlier` connections, or None.
+
+    `earlier` is sorted, the latest end first; `siblings` are other subscribers that received messages of the topic.
+    """
     last: _Left | None = None
     for each in earlier:
         if last is not None and each.ended_ns < last.ns:

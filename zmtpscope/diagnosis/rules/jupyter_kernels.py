@@ -167,7 +167,7 @@ def _busy(knowledge: Knowledge) -> Iterator[Diagnosis]:
 
 
 def _is_held_up(published: ObservedJupyter, knowledge: Knowledge) -> bool:
-    """Whether a published busy status is out of date: the kernel has replied since to the request of that status.
+    """Whether a published status "busy" is out of date: the kernel has since sent the reply to the same request.
 
     A program that forwards statuses late may have published it.
     """

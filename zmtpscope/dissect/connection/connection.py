@@ -327,7 +327,10 @@ class ZmtpConnection:
             self._note(side, finding, gap.decided)
 
     def _write_intervals(self) -> None:
-        """Write the stalls and outages that are over, and changes of acknowledgments, once the connection is ZMTP."""
+        """Write stalls and outages that are over, and findings about acknowledgments that are late or early.
+
+        Nothing is written before the connection is known to use ZMTP.
+        """
         since = self.view.zmtp_since
         for side in self.tcp.tcp if since is not None else ():
             for stall in side.stalls.drain() if side.stalls is not None else ():

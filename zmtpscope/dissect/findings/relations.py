@@ -272,9 +272,9 @@ class Relations:
             side.must_be_silent = MustBeSilent(id_, timed.arrival.ordinal, timed.arrival.time, reason)
 
     def _look_for_octets_behind(self, block: BlockView, rows: Rows) -> None:
-        """Report a side that must be silent, but still sends after more than a second.
+        """Report a side that sends octets more than a second after an event that requires its silence.
 
-        Earlier octets may have been in flight.
+        Octets within that second may have been in flight.
         """
         for number, side in enumerate(self.sides):
             since = side.must_be_silent

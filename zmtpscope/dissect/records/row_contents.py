@@ -143,9 +143,9 @@ def contents_from(run: MessageTable, content: Int64, limit: int) -> tuple[Int64,
 
 
 def plain_texts(run: MessageTable, first: Int64, last: Int64, starts: Int64, known: Bool) -> Bool:
-    """Return which messages have content frames of printable ASCII, not all of them empty.
+    """Return for each message whether its content frames are printable ASCII and not all of them empty.
 
-    `first`, `last`, `starts` and `known` are results of `contents`.
+    `first`, `last`, `starts` and `known` describe the content frames, as `contents` returns them.
     """
     if not np.count_nonzero(known):
         return known

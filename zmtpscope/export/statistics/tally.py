@@ -102,7 +102,7 @@ FEW_CELLS = 1 << 18
 class Pairs(NamedTuple):
     """Counts of distinct pairs, sorted: `counts[i]` messages have the number `numbers[i]` and the value `values[i]`.
 
-    A number stands for a sender or topic; a value is a size, an interval or a bar.
+    A number stands for a sender or topic; a value is a size, an interval, or a bar of a histogram.
     """
 
     numbers: Int64

@@ -69,8 +69,10 @@ class Turns:
                 return
 
     def _wake(self) -> None:
-        """Wake the waiting connections after all other tasks have run. If the time is used up before its turn, a
-        connection waits again."""
+        """Wake the waiting connections after all other tasks have run once.
+
+        A connection waits again if the connections before it have used up the time of this round.
+        """
         now = time.thread_time()
         everything_else = 0.0 if self._woken is None else now - self._woken - self._spent
         many = 2 * self._looked + 1  # their amount of work is unknown
