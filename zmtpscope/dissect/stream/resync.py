@@ -263,9 +263,9 @@ class FrameSearch:
         return stop if other is None else self.base + other.start()
 
     def _put(self, trial: Trial, boundary: int, new_boundary: int, frame: int, size: int) -> None:
-        """Move a trial (frames parsed from a possible boundary) to the later `new_boundary`, past frames of `size` octets.
+        """Move a trial (frames parsed from a possible boundary) to the later `new_boundary`.
 
-        `frame` is the offset of the next frame of the trial.
+        `size` is the size of the frames between, `frame` the offset of the next frame of the trial.
         """
         del self.trials[boundary]
         self.trials[new_boundary] = trial
