@@ -91,8 +91,10 @@ def follow(**given: Any) -> int:
 
 
 def _followed(given: dict[str, Any], paths: Sequence[str]) -> Chosen | None:
-    """Return the selection that `--conn`, `--peer`, `--topic` and `-Y` describe, all of which must match; None without
-    these."""
+    """Return the selection of `--conn`, `--peer`, `--topic` and `-Y`, or None if no option is given.
+
+    A record must match all given options.
+    """
     if all(given[name] is None for name in SELECTORS):
         if any(map(is_read_once, paths)):  # counting connections would consume them
             raise click.UsageError("select what to follow with --conn N, --peer IDENTITY, --topic TOPIC or -Y FILTER")

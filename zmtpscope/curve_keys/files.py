@@ -43,7 +43,7 @@ START = Place(0, 0)
 
 
 class KeyFile:
-    """One key file, of which new lines can be read later. If `path` is None, it is standard input."""
+    """One key file; `path` None is standard input. Lines that are added later can be read, too."""
 
     contents: Contents
     _status: os.stat_result

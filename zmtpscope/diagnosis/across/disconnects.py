@@ -150,7 +150,7 @@ def _is_dead(connection: ObservedConnection, since: int, until: int) -> bool:
 
 
 class LastAttempts(NamedTuple):
-    """The last series of attempts of a client to reconnect, all of which failed.
+    """The last series of failed attempts of a client to reconnect.
 
     `began_ns` is its start, and `are_long`: it lasted long. `gave_up_ns` is its end if it ended long before the
     capture, otherwise None.

@@ -1,5 +1,5 @@
-"""Publishers and their subscribers. The subscribers of one publisher are called siblings: what they received can be
-compared."""
+"""Publishers and their subscribers. Rules compare the messages that siblings received: the subscribers of one
+publisher."""
 
 from __future__ import annotations
 

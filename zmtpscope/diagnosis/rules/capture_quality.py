@@ -1,4 +1,4 @@
-"""Incomplete captures, because of which other rules report nothing."""
+"""Incomplete and misordered captures. Other rules report nothing for the affected connections."""
 
 from __future__ import annotations
 
